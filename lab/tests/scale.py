@@ -18,8 +18,7 @@ from pathlib import Path
 import numpy as np
 from conftest import two_variants
 
-from ashlar_lab.store import Store
-from ashlar_lab.store.database import _JSON, _PACKED, _PLAIN
+from ashlar_lab.store.database import _JSON, _PACKED, _PLAIN, Store
 
 FACTS = {"architecture": "x", "cpu": "y", "cpus": 2, "memory_gib": 4, "kernel": "1", "libc": "glibc 2"}
 _REPORT = """

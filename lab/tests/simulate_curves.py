@@ -57,7 +57,7 @@ def sweep(rng: np.random.Generator, curves: dict[str, tuple[np.ndarray, np.ndarr
         slow = slow + rng.normal(0, 0.05) * (np.arange(blocks) - (blocks - 1) / 2)
     space = {name: np.log(s)[:, None] + rng.normal(0, 0.002, (len(s), blocks)) for name, (s, _) in curves.items()}
     time = {name: np.log(t)[:, None] + slow + noise(rng, (len(t), blocks)) for name, (_, t) in curves.items()}
-    return Sweep("p", tuple(range(blocks)), {name: tuple(map(str, range(len(s)))) for name, (s, _) in curves.items()}, space, time, ())
+    return Sweep("p", tuple(range(blocks)), {name: tuple(map(str, range(len(s)))) for name, (s, _) in curves.items()}, space, time)
 
 
 def hyperbola(parameters: tuple[float, float, float]) -> tuple[np.ndarray, np.ndarray]:

@@ -7,10 +7,10 @@ from dataclasses import replace
 import numpy as np
 from conftest import make_run, simulated_sweep, two_variants
 
-from ashlar_lab.experiment import Experiment
+from ashlar.chart import Chart
+from ashlar_lab.experiment.model import Experiment
 from ashlar_lab.fit.analysis import analyse
 from ashlar_lab.report import by_program, markdown, page, record, terminal
-from ashlar_lab.report.svg import Chart
 
 MACHINE = {"cpu": "a CPU"}
 

@@ -11,8 +11,7 @@ import pytest
 from conftest import PYTHON, VERBS, make_run, two_variants
 
 from ashlar_lab.measure import machine
-from ashlar_lab.store import Store
-from ashlar_lab.store.database import read_all
+from ashlar_lab.store.database import Store, read_all
 
 SLEEP = ("--", "sleep", "0.06")
 PAIR = ("compare", "-v", "a=env:X=1", "-v", "b=env:X=2")
@@ -26,6 +25,7 @@ PAIR = ("compare", "-v", "a=env:X=1", "-v", "b=env:X=2")
     (("compare", "-v", "glibc", "--store", "/no/such/folder/x.ashlar", *SLEEP), "folder /no/such/folder of the store does not exist"),
     (("compare", "-v", "glibc", "--store", "/proc/x.ashlar", *SLEEP), "cannot write the store /proc/x.ashlar"),
     (("compare", "-v", "glibc", "--form", "docx", *SLEEP), "--form has 'docx'"),
+    (("report", "s.ashlar", "--form", ""), "--form is empty; give some of html,md,csv,json,svg,png,record"),
     (("compare", "-v", "glibc", "--blocks", "0", *SLEEP), "blocks from 0 to 0"),
     (("compare", "-v", "glibc", "--precision", "0", *SLEEP), "precision = 0"),
     (("compare", "-v", "glibc", "--budget", "-1", *SLEEP), "budget = -1"),

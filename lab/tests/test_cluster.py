@@ -17,8 +17,7 @@ import pytest
 from conftest import PYTHON, make_run
 
 from ashlar_lab.fit.analysis import analyse
-from ashlar_lab.store import Store
-from ashlar_lab.store.database import read_all
+from ashlar_lab.store.database import Store, read_all
 
 distributed = pytest.importorskip("distributed", reason="the extra 'cluster' is not installed; scripts/lab/setup.sh installs it")
 
@@ -348,7 +347,7 @@ def test_a_tunnel_ends_on_loopback(address):
 
 def test_a_worker_beyond_loopback_without_tls_ends_the_run_before_anything_is_sent():
     """The scheduler may be behind a tunnel and its workers not."""
-    from ashlar_lab.errors import BadInput
+    from ashlar.errors import BadInput
     from ashlar_lab.measure.cluster.engine import Cluster
 
     class Scheduler:
@@ -490,7 +489,7 @@ def test_bad_input_gets_one_line_and_leaves_nothing(ashlar, tmp_path, arguments,
 
 
 def test_a_scheduler_without_workers_says_how_to_start_one(ashlar, tmp_path, machines, monkeypatch):
-    from ashlar_lab.errors import BadInput
+    from ashlar.errors import BadInput
     from ashlar_lab.experiment import command_line
     from ashlar_lab.experiment.model import Stop
     from ashlar_lab.measure.cluster import session
@@ -548,8 +547,8 @@ def session_on(tmp_path):
     from ashlar_lab.experiment import command_line
     from ashlar_lab.experiment.model import Stop
     from ashlar_lab.measure.cluster.parcel import Parcel
-    from ashlar_lab.measure.cluster.progress import FleetProgress
     from ashlar_lab.measure.cluster.session import _Session
+    from ashlar_lab.measure.progress import FleetProgress
 
     def made(cluster, store=None):
         cluster.experiment = experiment = command_line.build(["a=env:X=1", "b=env:X=2"], [], ["true"], name=None, baseline=None, stop=Stop(4, 4))

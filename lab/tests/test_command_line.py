@@ -12,8 +12,8 @@ from conftest import PYTHON, VERBS
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ashlar.errors import BadInput
 from ashlar_lab import variants
-from ashlar_lab.errors import BadInput
 from ashlar_lab.experiment import command_line, toml, write_toml
 from ashlar_lab.experiment.model import Contrast, Experiment, Program, Server, Stop, Variant
 

@@ -11,7 +11,7 @@ from ashlar_lab.experiment.model import Contrast
 from ashlar_lab.fit.analysis import analyse
 from ashlar_lab.fit.contrasts import MET, MISSED, OPEN, judged
 from ashlar_lab.fit.trimmed import Estimate
-from ashlar_lab.report import contrasts, markdown, page, record, side_by_side
+from ashlar_lab.report import by_program, contrasts, markdown, page, record
 
 RATIO = Contrast("time / old", "cpu_s", "new", "old")
 DIFFERENCE = Contrast("time − old", "cpu_s", "new", "old", difference=True)
@@ -71,9 +71,9 @@ def test_goals_stand_beside_the_answers():
 
 def test_one_table_has_every_value_with_its_ratio():
     experiment, _, analysis = measured()
-    rows = {row[0]: row for row in side_by_side.table(experiment, analysis).rows}
+    rows = {row[0]: row for row in by_program.side_by_side(experiment, analysis).rows}
     assert rows["p · new"][3] == "90  × 0.90" and rows["p · old"][3] == "100  × 1.00"
-    assert not side_by_side.table(replace(experiment, headline=()), analysis)
+    assert not by_program.side_by_side(replace(experiment, headline=()), analysis)
 
 
 def test_a_record_is_readable_and_names_no_place():

@@ -7,8 +7,8 @@ from conftest import two_variants
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ashlar.errors import BadInput
 from ashlar_lab import variants
-from ashlar_lab.errors import BadInput
 from ashlar_lab.experiment import command_line, toml
 from ashlar_lab.experiment.model import TWIN, Stop
 

@@ -81,7 +81,7 @@ def test_bad_input_gets_one_line_status_2_and_leaves_nothing(ashlar, dump, tmp_p
         (("mixed.json",), "line 6 is no object of ObjectSpace.dump_all"),
         (("app.json", "--why", "Strin"), "Strin: no class of this name is in the dump; similar ones are String"),
         (("app.json", "--why", "0x1"), "0x1: no object of the dump is at this address"),
-        (("app.json", "--form", "docx"), "--form has 'docx'"),
+        (("app.json", "--form", "docx"), "--form has 'docx'; give some of html,md,json"),
         (("app.json", "--map", "map.png"), "--map map.png: a file that ends with .svg or .html is wanted"),
         (("app.json", "--map", "/no/such/map.svg"), "there is no such folder"),
         (("app.json", "--form", "html", "--output", "/no/such/x"), "there is no such folder"),

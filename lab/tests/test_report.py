@@ -14,9 +14,10 @@ import numpy as np
 import pytest
 from conftest import TWIN, make_run, noisy, simulated_sweep, two_variants
 
+from ashlar.chart import thinned
 from ashlar_lab.fit.analysis import analyse
 from ashlar_lab.fit.trimmed import Estimate
-from ashlar_lab.report import charts, exports, html, markdown, page, units, write
+from ashlar_lab.report import FORMS, exports, html, markdown, page, units, write
 from ashlar_lab.report.tables import improvement
 
 GOLDEN = Path(__file__).with_name("golden")
@@ -142,7 +143,7 @@ def test_charts_are_well_formed_and_stay_inside_their_frame(case):
 
 
 def test_every_form_is_written_whole(case, tmp_path):
-    written = write.write(case[1], tmp_path / "r", write.FORMS)
+    written = write.write(case[1], tmp_path / "r", FORMS)
     assert {p.name for p in tmp_path.iterdir()} == {p.name for p in written}
     assert all(p.read_bytes().startswith(b"\x89PNG") for p in written if p.suffix == ".png")
     assert [p.suffix for p in written].count(".svg") == len(case[1].figures)
@@ -194,5 +195,5 @@ def test_a_p_value_is_never_a_certainty():
 
 def test_thinning_keeps_the_peak():
     series = [(i, 500 if i == 777 else 1.0, 1) for i in range(2000)]
-    thin = charts._thinned(series)
+    thin = thinned(series)
     assert len(thin) <= 160 and max(m for _, m in thin) == 500

@@ -7,11 +7,10 @@ from conftest import make_run, two_variants
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from ashlar_lab.errors import BadInput
+from ashlar.errors import BadInput
 from ashlar_lab.experiment.model import Experiment, Program, Server, Stop, Variant
-from ashlar_lab.store import Run, Store
-from ashlar_lab.store.database import read_all
-from ashlar_lab.store.run import STATES
+from ashlar_lab.store.database import Store, read_all
+from ashlar_lab.store.run import STATES, Run
 
 MACHINE = {"architecture": "x", "cpu": "y", "cpus": 2, "memory_gib": 4, "kernel": "1", "libc": "glibc 2"}
 

@@ -101,7 +101,7 @@ def test_a_server_is_found_asked_on_both_and_compared(attempt, tmp_path):
     assert [run["statuses"] for run in told["runs"]] == [{"200": 60}, {"200": 60}]
     assert told["figures"]["cpu_s"]["stock"][0] > 0 and "p99_s" not in told["figures"] and told["figures"]["p50_s"]["stock"][0] < 0.5
     page = (tmp_path / "ashlar-try.html").read_text()
-    assert page.count("<svg") >= 2 and "less memory" in page and "http://" not in page.replace("http://www.w3.org", "")
+    assert page.count("<svg") >= 2 and "seconds since start" in page and "less memory" in page and "http://" not in page.replace("http://www.w3.org", "")
     assert not [pid for pid in (tmp_path / "pids").read_text().split() if alive(int(pid))]
 
 
@@ -249,6 +249,7 @@ def test_without_a_stock_ruby_one_line_says_what_to_do(attempt, tmp_path):
     (("--rate", "5000", "--get", "/"), "--rate 5000 is not possible"),
     (("--rounds", "0"), "--rounds 0 is not possible"),
     (("--form", "pdf"), "give some of terminal,html,json"),
+    (("--form", ","), "--form is empty; give some of terminal,html,json"),
     (("--output", "no/such/folder/x"), "there is no such folder"),
     (("--ashlar", "/no/such/ruby"), "there is no /no/such/ruby"),
     (("--stock", "/bin/true"), "/bin/true cannot be asked"),

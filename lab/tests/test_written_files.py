@@ -7,12 +7,12 @@ import pytest
 from conftest import two_variants
 from heap_image import busy, publish
 
+from ashlar import files
 from ashlar.errors import BadInput
 from ashlar.heap import image
 from ashlar.heap import write as heap_write
 from ashlar.heap.profile import from_image
-from ashlar import files
-from ashlar_lab.store import Store
+from ashlar_lab.store.database import Store
 
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file to another user")
 NOBODY = 65534

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import errno
+import importlib
 import os
 import signal
 import sys
@@ -29,11 +30,12 @@ def _parser() -> tuple[_Parser, dict[str, _Parser]]:
     verbs = parser.add_subparsers(dest="verb", metavar="VERB", required=True)
     made = {}
 
-    def verb(name: str, help: str, description: str, *arguments: tuple, of=None) -> None:
+    def verb(name: str, help: str, description: str, *arguments: tuple, of: str) -> None:
+        """`of` is the function that carries it out: its module is loaded when it is asked for."""
         made[name] = verbs.add_parser(name, help=help, description=description)
         for names, options, values in arguments:
             made[name].add_argument(*names, **options).values = values
-        made[name].set_defaults(run=of)
+        made[name].set_defaults(of=of)
 
     def given(*names: str, values: str = "", **options) -> tuple:
         """`values` are what an option can be, where they are few and known: for completion."""
@@ -57,25 +59,25 @@ def _parser() -> tuple[_Parser, dict[str, _Parser]]:
          given("--ready", type=float, default=120.0, metavar="S", help="How long to wait for the first answer (120)."),
          given("--grace", type=float, default=10.0, metavar="S", help="How long the command has to end when it is asked to (10)."),
          given("--form", default="terminal,html", values="terminal html json", help="Some of terminal,html,json (terminal,html)."),
-         given("--output", help="Files are OUTPUT.html and so on; ashlar-try unless named. - is standard output."), of=_try)
+         given("--output", help="Files are OUTPUT.html and so on; ashlar-try unless named. - is standard output."), of="trying.command.run")
     verb("heap", "Show a Ruby program's heap profile, or what grew between two.", _HEAP,
          given("what", nargs="+", metavar="FILE|PID, or diff A B", help="A profile's file or a running process's number; diff compares two."),
          given("--form", default="terminal", values="terminal html pprof collapsed json", help="terminal, or files: html,pprof,collapsed,json. Of diff: terminal or json."),
          given("--output", help="Files are OUTPUT.html, OUTPUT.pb.gz and so on; - is standard output. Beside FILE, or heap-PID, unless named."), lines,
-         given("--strict", action="store_true", help="Of diff: exit status 1 when a line is named as a leak."), of=_heap)
+         given("--strict", action="store_true", help="Of diff: exit status 1 when a line is named as a leak."), of="heap.command.run")
     verb("top", "Show the live numbers of Ruby processes.", _TOP,
          given("pid", nargs="?", metavar="PID", help="The process; all that have live numbers are listed without one."),
          given("--once", action="store_true", help="Print once, and end; as in a pipe."),
          given("--every", type=float, metavar="S", help="Seconds between two readings; 1 in the terminal."),
          given("--form", default="terminal", values="terminal openmetrics", help="terminal, or openmetrics: text for Prometheus."),
-         given("--output", type=Path, help="With --form openmetrics: the file to replace, with --every again and again."), of=_top)
+         given("--output", type=Path, help="With --form openmetrics: the file to replace, with --every again and again."), of="heap.command.top")
     verb("shared", "What a Ruby server's forked processes share, and why the rest is their own.", _SHARED,
          given("pid", metavar="PID", help="The parent; all that it has started are looked at."),
          given("--form", default="terminal", values="terminal html json", help="terminal, html or json."),
-         given("--output", help="The file to write; shared-PID.html or .json unless named, - is standard output."), lines, of=_shared)
+         given("--output", help="The file to write; shared-PID.html or .json unless named, - is standard output."), lines, of="shared.command.run")
     verb("boot", "What the start of a Ruby program costs, file by file.", _BOOT, command,
          given("--top", type=int, default=15, metavar="N", help="How many files and libraries to list (15)."),
-         given("--by", default="own", values="own total objects collecting", help="What files are ranked by: own, total, objects or collecting."), as_json, of=_boot)
+         given("--by", default="own", values="own total objects collecting", help="What files are ranked by: own, total, objects or collecting."), as_json, of="boot.report.run")
     verb("retained", "Who keeps what in a dump of a Ruby heap.", _RETAINED,
          given("file", metavar="FILE", help='What GC.config(dump: "file") or ObjectSpace.dump_all wrote, plain or .gz; - is standard input.'),
          given("--class", dest="classes", action="append", default=[], metavar="CLASS", help="What the objects of this class keep; may be repeated."),
@@ -83,9 +85,9 @@ def _parser() -> tuple[_Parser, dict[str, _Parser]]:
          given("--map", type=Path, metavar="FILE", help="Draw a map of the heap: FILE.svg or FILE.html."),
          given("--form", default="", values="html md json", help="Reports to write beside the dump: html,md,json."),
          given("--output", type=Path, help="Reports are OUTPUT.html and so on; beside the dump unless named."),
-         given("-q", "--quiet", action="store_true", help="No summary."), of=_retained)
-    verb("mem", "Memory of a command's process tree at its exit and its peak.", _MEM, command, as_json, of=_mem)
-    verb("completion", "Print a completion script for bash or zsh.", _COMPLETION, given("shell", metavar="bash|zsh", help="Which shell it is for."), of=_completion)
+         given("-q", "--quiet", action="store_true", help="No summary."), of="retained.command.run")
+    verb("mem", "Memory of a command's process tree at its exit and its peak.", _MEM, command, as_json, of="memory.report.run")
+    verb("completion", "Print a completion script for bash or zsh.", _COMPLETION, given("shell", metavar="bash|zsh", help="Which shell it is for."), of="cli.completion")
     return parser, made
 
 
@@ -99,13 +101,6 @@ ashlar try -- bundle exec rspec                        # a program that ends is 
 ashlar try --rounds 3 -- ruby -e 'Array.new(500_000) { |i| i.to_s * 9 }'
 ashlar try --only ashlar --form json --output - -- bin/rake environment"""
 
-
-def _try(asked) -> int:
-    from ashlar.trying import command
-
-    return command.carry_out(asked)
-
-
 _HEAP = """Show which lines allocate and which keep, from a profile that a Ruby program on Ashlar takes of itself.
 
 ASHLAR_PROFILE=app.heap RUBY_GC_LIBRARY=ashlar ruby app.rb    # writes the profile when it ends
@@ -115,18 +110,6 @@ ashlar heap 4242                            # a process that runs
 ashlar heap 4242 --form collapsed --output - | flamegraph.pl > live.svg
 ashlar heap diff before.heap after.heap     # what grew, likely leaks first
 ashlar heap diff before.heap after.heap --form json --output - --strict"""
-
-
-def _heap(asked) -> int:
-    from ashlar.heap import command
-
-    if asked.what[0] == "diff":
-        return command.diff(asked.what[1:], asked.form, asked.output, asked.lines, asked.strict)
-    if asked.strict:
-        raise BadInput("--strict judges two profiles; write ashlar heap diff A B --strict")
-    command.show(asked.what, asked.form, asked.output, asked.lines)
-    return 0
-
 
 _TOP = """Show the memory and the collections of a Ruby process on Ashlar while it runs, without stopping it.
 
@@ -138,28 +121,12 @@ ashlar top 4242 --once
 ashlar top 4242 --form openmetrics
 ashlar top --form openmetrics --output /var/lib/node_exporter/ashlar.prom --every 15"""
 
-
-def _top(asked) -> int:
-    from ashlar.heap import command
-
-    command.top(asked.pid, asked.once, asked.every, asked.form, asked.output)
-    return 0
-
-
 _SHARED = """Show how much memory a parent and the processes that it forked share, how much each has of its own, by kind, and what was written on
 the pages that are no longer shared. Needs nothing but a Ruby on Ashlar that runs, and the right to trace it. Nothing is stopped.
 
 ashlar shared 4242
 ashlar shared 4242 --form html
 ashlar shared 4242 --form json --output -"""
-
-
-def _shared(asked) -> int:
-    from ashlar.shared import command
-
-    command.run(asked.pid, asked.form, asked.output, asked.lines)
-    return 0
-
 
 _BOOT = """Time, objects and the collector's share while a Ruby program loads its code. Works on any collector, with any command that
 starts Ruby 3.1 or newer. What -r on its command line loads is not counted file by file. A start ends with the process, or when it calls
@@ -168,23 +135,6 @@ Process.warmup. Ends with the command's exit status.
 ashlar boot -- ruby -rjson -e 'puts JSON.generate([1])'
 ashlar boot --by objects --top 30 -- bin/rails runner 'Rails.application.eager_load!'"""
 
-
-def _boot(asked) -> int:
-    from ashlar.boot import measure, report
-
-    if asked.by not in report.ORDERS:
-        raise BadInput(f"--by {asked.by}: {', '.join(report.ORDERS)} is wanted")
-    if asked.top < 1:
-        raise BadInput(f"--top {asked.top} lists nothing; give 1 or more")
-    boots, status = measure.measure(asked.command)
-    if asked.json:
-        say(report.as_json(boots))
-    else:
-        for found in boots:
-            report.show(found, top=asked.top, by=asked.by)
-    return status
-
-
 _RETAINED = """Who keeps what in a dump of a Ruby heap: dominators, retained sizes, paths from the roots, holes by width, a map.
 
 RUBY_GC_LIBRARY=ashlar ruby -e 'CACHE = Array.new(100_000) { "x" * 100 }; GC.config(dump: "app.dump.gz")'
@@ -192,27 +142,9 @@ ashlar retained app.dump.gz
 ashlar retained app.dump.gz --class Array --why String --form html
 ashlar retained app.dump.gz --map app.svg"""
 
-
-def _retained(asked) -> int:
-    from ashlar.retained import command
-
-    forms = [form.strip() for form in asked.form.split(",") if form.strip()]
-    command.run(asked.file, asked.classes, asked.why, asked.map, forms, asked.output, asked.quiet)
-    return 0
-
-
 _MEM = """Memory of a command's process tree at its exit and at its peak, from smaps. Ends with the command's exit status.
 
 ashlar mem -- python3 -c 'x = list(range(1000000))'"""
-
-
-def _mem(asked) -> int:
-    from ashlar.memory import measure, report
-
-    found = measure.measure(asked.command)
-    say(report.as_json(found) if asked.json else report.text(found), error=not asked.json)
-    return found.status
-
 
 _COMPLETION = """Print a completion script.
 
@@ -220,7 +152,7 @@ eval "$(ashlar completion bash)"    # in ~/.bashrc
 eval "$(ashlar completion zsh)"     # in ~/.zshrc, after compinit"""
 
 
-def _completion(asked) -> int:
+def completion(asked) -> int:
     if asked.shell not in ("bash", "zsh"):
         raise BadInput(f"there is no completion for {asked.shell!r}; give one of bash, zsh")
     _, verbs = _parser()
@@ -263,7 +195,8 @@ def _run() -> int:
         rest = []
     if rest:
         parser.error(f"unrecognized arguments: {' '.join(rest)}")
-    return found.run(found)
+    module, _, function = found.of.rpartition(".")
+    return getattr(importlib.import_module(f"ashlar.{module}"), function)(found) or 0
 
 
 def carried_out(name: str, run) -> NoReturn:
@@ -292,7 +225,3 @@ def _output_failed(name: str, error: OSError) -> NoReturn:
         sys.exit(128 + signal.SIGPIPE)
     say(f"{name}: cannot write to standard output: {error.strerror}; give it a place with room", error=True)
     sys.exit(2)
-
-
-if __name__ == "__main__":
-    main()

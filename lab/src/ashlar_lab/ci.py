@@ -5,23 +5,26 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import tempfile
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
-from ashlar_lab.errors import BadInput
+from ashlar.errors import BadInput
+from ashlar.files import file_name, put
+from ashlar.said import say
 from ashlar_lab.experiment.check import checked
 from ashlar_lab.experiment.model import Experiment, Variant
-from ashlar_lab.fit.analysis import analyse
+from ashlar_lab.fit.analysis import Analysis, analyse
 from ashlar_lab.fit.difference import UNDECIDED, WORSE, Difference, differences, within
 from ashlar_lab.measure import machine, revisions
 from ashlar_lab.measure.session import measure
 from ashlar_lab.report import ci as comments
 from ashlar_lab.report import page, units
-from ashlar.files import file_name, put
-from ashlar.said import say
-from ashlar_lab.store import Store
-from ashlar_lab.store.database import read_all, refuse_unlike
+from ashlar_lab.store.database import Store, read_all, refuse_unlike
 from ashlar_lab.store.run import OK
+
+# What the comment says of the machine.
+_MACHINE = ("cpu", "cpus", "memory gib", "kernel", "libc", "system", "time", "other processes")
 
 
 def judge(experiment: Experiment, *, base: str | None, stored: Path | None, head: str, build: str | None, save: Path | None, threshold: float,
@@ -40,8 +43,8 @@ def judge(experiment: Experiment, *, base: str | None, stored: Path | None, head
         Store.check_can_create(store_path)
     if save:
         Store.check_can_replace(save)
-    told = (lambda text: None) if quiet else (lambda text: say(text, error=True))
-    with contextlib.ExitStack() as scratch, revisions.checked_out([*([base] if base else []), head], build, told) as found:
+    tell = (lambda text: None) if quiet else (lambda text: say(text, error=True))
+    with contextlib.ExitStack() as scratch, revisions.checked_out([*([base] if base else []), head], build, tell) as found:
         names = [r.name if r.name not in [o.name for o in found if o is not r] else f"{r.name}-{i}" for i, r in enumerate(found)]
         contenders = tuple(Variant(file_name(n, "revision")[:50], "env", directory=str(r.folder)) for n, r in zip(names, found))
         if not base:  # one contender: its name and its folder are no part of what is measured, so that baselines match
@@ -53,30 +56,32 @@ def judge(experiment: Experiment, *, base: str | None, stored: Path | None, head
         if not measure(chosen, path, quiet=quiet):
             raise KeyboardInterrupt
         _, here, runs = read_all([path])
-        judged = _Judged(chosen, here, runs, found[-1], found[0] if base else None)
-        if save and not judged.failures:  # whole and at once: an interrupted or broken baseline must not take the place of a good one
+        analysis, own = analyse(chosen, runs), contenders[-1].name
+        failures = _failures(runs, own, found[-1].name)
+        if save and not failures:  # whole and at once: an interrupted or broken baseline must not take the place of a good one
             put(save, path.read_bytes())
     if not base and not stored:
-        if judged.failures:
-            say(f"nothing is stored in {save}: {judged.failures[0]}", error=True)
+        if failures:
+            say(f"nothing is stored in {save}: {failures[0]}", error=True)
             return 1
-        say(f"stored {units.number(judged.analysis.blocks)} blocks of {found[-1].name} ({found[-1].short}) in {save}", error=True)
+        say(f"stored {units.number(analysis.blocks)} blocks of {found[-1].name} ({found[-1].short}) in {save}", error=True)
         return 0
     if stored:
         _refuse_other_work(before[0], chosen, stored)
-        shown = differences(chosen, _renamed(before[2]), runs, metrics, threshold, False)
-        levels = judged.levels(shown, analyse(chosen, _renamed(before[2])), "head")
+        older = _renamed(before[2])
+        shown, of_base = differences(chosen, older, runs, metrics, threshold, False), (analyse(chosen, older), "head")
     else:
-        shown = within(chosen, runs, metrics, threshold)
-        levels = judged.levels(shown, judged.analysis, contenders[0].name)
-    if not shown and not judged.failures:
-        known = ", ".join(judged.analysis.metrics)
+        shown, of_base = within(chosen, runs, metrics, threshold), (analysis, contenders[0].name)
+    if not shown and not failures:
+        known = ", ".join(analysis.metrics)
         raise BadInput(f"no metric to judge; {'these programs have ' + known if known else 'nothing was measured'}")
-    text = comments.markdown(shown, judged.failures, threshold, found[0].short if base else stored.name, found[-1].short, judged.facts(), judged.warnings(), judged.machine(), levels)
+    told = page.build(chosen, here, runs, analysis)
+    text = comments.markdown(shown, failures, threshold, found[0].short if base else stored.name, found[-1].short, f"{analysis.blocks} blocks, {analysis.runs} runs.",
+                             told.warnings, [(k, v) for k, v in told.machine if k in _MACHINE], _levels(shown, of_base, (analysis, own)))
     say(text, end="")
     if comment:
         put(comment, text)
-    return _status(shown, judged.failures, strict)
+    return _status(shown, failures, strict)
 
 
 def _status(shown: Sequence[Difference], failures: Sequence[str], strict: bool) -> int:
@@ -98,37 +103,14 @@ def _refuse_other_work(before: Experiment, now: Experiment, path: Path) -> None:
         raise BadInput(f"{path} was measured with other programs ({', '.join(p.name for p in before.programs)}) or options; make it again with --save")
 
 
-class _Judged:
-    """What was measured, as the comment needs it."""
-
-    def __init__(self, experiment: Experiment, here: dict, runs, head: revisions.Revision, base: revisions.Revision | None):
-        self.experiment, self.runs = experiment, runs
-        self.analysis = analyse(experiment, runs)
-        self.page = page.build(experiment, here, runs, self.analysis)
-        self.head = experiment.variants[-1].name
-        bad = [r for r in runs if r.variant == self.head and r.state != OK]
-        self.failures = [f"{count} of {len([r for r in runs if r.program == program and r.variant == self.head])} runs of {program} on {head.name}: {reason}"
-                         for program, reason, count in _counted(bad)]
-
-    def levels(self, shown: Sequence[Difference], of_base, base: str) -> dict[tuple[str, str], tuple[str, str]]:
-        def value(analysis, program: str, variant: str, metric: str) -> str:
-            level = analysis.level(program, variant, metric)
-            return units.number(level.mean.value) if level else "–"
-
-        return {(d.program, d.metric): (value(of_base, d.program, base, d.metric), value(self.analysis, d.program, self.head, d.metric)) for d in shown}
-
-    def facts(self) -> str:
-        return f"{self.analysis.blocks} blocks, {self.analysis.runs} runs."
-
-    def warnings(self) -> tuple[str, ...]:
-        return self.page.warnings
-
-    def machine(self) -> list[tuple[str, str]]:
-        return [(k, v) for k, v in self.page.machine if k in ("cpu", "cpus", "memory gib", "kernel", "libc", "system", "time", "other processes")]
+def _failures(runs, head: str, name: str) -> list[str]:
+    """Of the revision that is judged, program by program."""
+    own = [r for r in runs if r.variant == head]
+    whole = Counter(r.program for r in own)
+    bad = Counter((r.program, r.reason) for r in own if r.state != OK)
+    return [f"{count} of {whole[program]} runs of {program} on {name}: {reason}" for (program, reason), count in bad.items()]
 
 
-def _counted(bad) -> list[tuple[str, str, int]]:
-    found: dict[tuple[str, str], int] = {}
-    for run in bad:
-        found[run.program, run.reason] = found.get((run.program, run.reason), 0) + 1
-    return [(program, reason, count) for (program, reason), count in found.items()]
+def _levels(shown: Sequence[Difference], *sides: tuple[Analysis, str]) -> dict[tuple[str, str], tuple[str, ...]]:
+    """The values that a ratio is of: of each side's variant in its analysis."""
+    return {(d.program, d.metric): tuple(units.level(analysis.level(d.program, variant, d.metric)) for analysis, variant in sides) for d in shown}

@@ -11,11 +11,13 @@ from typing import Annotated, Optional
 import typer
 
 from ashlar.cli import carried_out
+from ashlar.errors import BadInput
 from ashlar.files import file_name
+from ashlar.forms import chosen
 from ashlar.said import say
 from ashlar_lab import options
-from ashlar_lab.errors import BadInput
 from ashlar_lab.options import Question, asking
+from ashlar_lab.report import FORMS
 
 app = typer.Typer(no_args_is_help=True, rich_markup_mode=None, pretty_exceptions_enable=False,
                   help="Compare allocators and collectors so that the answer can be trusted.")
@@ -57,7 +59,7 @@ def compare(
     from ashlar_lab import compare as comparing
 
     cluster = comparing.cluster_of(on, ship, there, tls_ca_file, tls_cert, tls_key)
-    raise typer.Exit(comparing.compare(question, experiment, _listed(programs), _listed(variants), store, resume, output, _listed(form) or [], install, cluster, quiet))
+    raise typer.Exit(comparing.compare(question, experiment, _listed(programs), _listed(variants), store, resume, output, chosen(form, FORMS), install, cluster, quiet))
 
 
 @app.command(no_args_is_help=True)
@@ -74,9 +76,9 @@ def init(
     """
     from ashlar_lab.experiment import write_toml
 
-    chosen = question.experiment()
-    target = file or Path(f"{file_name(chosen.name, 'experiment')}.toml")
-    text = write_toml.text(chosen, Path.cwd() if str(target) == "-" else target.absolute().parent)
+    experiment = question.experiment()
+    target = file or Path(f"{file_name(experiment.name, 'experiment')}.toml")
+    text = write_toml.text(experiment, Path.cwd() if str(target) == "-" else target.absolute().parent)
     if str(target) == "-":
         say(text, end="")
         return
@@ -105,7 +107,7 @@ def report(
     """
     from ashlar_lab.compare import report_files
 
-    report_files(stores, output or stores[0].with_suffix(""), _listed(form), quiet)
+    report_files(stores, output or stores[0].with_suffix(""), chosen(form, FORMS), quiet)
 
 
 @app.command(no_args_is_help=True)
@@ -244,7 +246,3 @@ def _run() -> int:
             return 2
         verb = getattr(getattr(error, "ctx", None), "command_path", "ashlar-lab")
         raise BadInput(f"{said.rstrip('.')}; {verb} --help lists what there is") from None
-
-
-if __name__ == "__main__":
-    main()

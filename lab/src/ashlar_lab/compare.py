@@ -6,9 +6,10 @@ import dataclasses
 import shlex
 from pathlib import Path
 
+from ashlar.errors import BadInput
 from ashlar.files import file_name
 from ashlar.said import say
-from ashlar_lab.errors import BadInput, Unfinished
+from ashlar_lab.errors import Unfinished
 from ashlar_lab.experiment import command_line, toml
 from ashlar_lab.experiment.check import checked
 from ashlar_lab.fit.analysis import analyse
@@ -16,9 +17,8 @@ from ashlar_lab.measure import install as installer
 from ashlar_lab.measure.session import measure
 from ashlar_lab.options import Question
 from ashlar_lab.report import page, terminal
-from ashlar_lab.report.write import check_can_write, forms_of, write
-from ashlar_lab.store import Store
-from ashlar_lab.store.database import read_all
+from ashlar_lab.report.write import check_can_write, write
+from ashlar_lab.store.database import Store, read_all
 
 
 def cluster_of(on: str | None, ship, there, *certificate: str | None) -> dict | None:
@@ -37,7 +37,6 @@ def cluster_of(on: str | None, ship, there, *certificate: str | None) -> dict | 
 def compare(question: Question, file: Path | None, programs, variants, store: Path | None, resume: Path | None, output: Path | None, forms: list[str],
             install: bool, cluster: dict | None, quiet: bool) -> int:
     """The exit status: 0, 130 when the measurement was interrupted, or 2 when it could not go on."""
-    forms_of(forms)
     described = question.variant or question.command or question.program or question.server
     if (programs or variants) and not file:
         raise BadInput("--programs and --variants choose from an experiment file; add --experiment FILE, or use --variant for a command")
@@ -103,7 +102,6 @@ def run(experiment, store_path: Path, output: Path, forms: list[str], resume: bo
 
 def report_files(stores: list[Path], output: Path, forms: list[str], quiet: bool) -> None:
     """The other three steps: read the store, fit, report."""
-    forms_of(forms)
     check_can_write(output, forms)
     experiment, machine, runs = read_all(stores)
     analysis = analyse(experiment, runs)

@@ -1,8 +1,4 @@
-"""How a command of the lab ends early."""
-
-from ashlar.errors import BadInput
-
-__all__ = ["BadInput", "Unfinished"]
+"""How a measurement of the lab ends early; what a user can put right is `ashlar.errors.BadInput`."""
 
 
 class Unfinished(Exception):

@@ -1,4 +1,4 @@
-"""The tables of `ashlar boot`."""
+"""What `ashlar boot` does, and its tables."""
 
 from __future__ import annotations
 
@@ -7,11 +7,26 @@ import json
 import os
 from collections import defaultdict
 
-from ashlar.boot.measure import Boot, LoadedFile
+from ashlar.boot.measure import Boot, LoadedFile, measure
+from ashlar.errors import BadInput
 from ashlar.said import one_line, say
 from ashlar.tables import Table, show_tables
 
 ORDERS = {"own": lambda f: f.own_ns, "total": lambda f: f.total_ns, "objects": lambda f: f.own_objects, "collecting": lambda f: f.own_collecting_ns}
+
+
+def run(asked) -> int:
+    if asked.by not in ORDERS:
+        raise BadInput(f"--by {asked.by}: {', '.join(ORDERS)} is wanted")
+    if asked.top < 1:
+        raise BadInput(f"--top {asked.top} lists nothing; give 1 or more")
+    boots, status = measure(asked.command)
+    if asked.json:
+        say(as_json(boots))
+    else:
+        for found in boots:
+            show(found, top=asked.top, by=asked.by)
+    return status
 
 
 def show(boot: Boot, *, top: int, by: str) -> None:

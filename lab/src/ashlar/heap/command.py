@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
+from ashlar import forms
 from ashlar.errors import BadInput
 from ashlar.heap import image
 from ashlar.heap.image import Image
@@ -19,55 +21,57 @@ def read(source: str) -> Image:
     return image.read_process(int(source)) if source.isdigit() else image.read_file(Path(source))
 
 
-def show(what: list[str], form: str, output: str | None, lines: int) -> None:
+def run(asked) -> int:
+    """The exit status of `ashlar heap`."""
+    if asked.what[0] == "diff":
+        return _diff(asked)
+    if asked.strict:
+        raise BadInput("--strict judges two profiles; write ashlar heap diff A B --strict")
+    return _show(asked)
+
+
+def _show(asked) -> int:
     from ashlar.heap import profile, tables, write
     from ashlar.tables import show_parts
 
-    if len(what) != 1:
-        raise BadInput(f"ashlar heap takes one file or process, and got {' '.join(what)}; two are compared by ashlar heap diff A B")
-    forms = write.forms(form)
-    _check_lines(lines)
-    found = profile.from_image(read(what[0]))
-    files = [f for f in forms if f != write.TERMINAL]
-    if output and not files:
+    if len(asked.what) != 1:
+        raise BadInput(f"ashlar heap takes one file or process, and got {' '.join(asked.what)}; two are compared by ashlar heap diff A B")
+    chosen = forms.chosen(asked.form, write.FORMS)
+    forms.check_lines(asked.lines)
+    found = profile.from_image(read(asked.what[0]))
+    files = [form for form in chosen if form != forms.TERMINAL]
+    if asked.output and not files:
         raise BadInput("--output names files, and --form terminal writes none; add --form html, pprof, collapsed or json")
-    written = write.write(found, files, output or write.default_output(what[0]))  # first: whoever reads the terminal may go away
-    if write.TERMINAL in forms:
-        show_parts(tables.facts(found), tables.tables(found, lines), tables.warnings(found))
+    written = write.write(found, files, asked.output or write.default_output(asked.what[0]))  # first: whoever reads the terminal may go away
+    if forms.TERMINAL in chosen:
+        show_parts(tables.facts(found), tables.tables(found, asked.lines), tables.warnings(found))
     say("".join(f"wrote {path}\n" for path in written), end="")
+    return 0
 
 
-def diff(what: list[str], form: str, output: str | None, lines: int, strict: bool) -> int:
-    """The exit status: 1 with `strict` when a leak is named."""
-    from ashlar.files import put, to_standard_output
+def _diff(asked) -> int:
+    """1 with `strict` when a leak is named."""
     from ashlar.heap import difference, profile, write
     from ashlar.heap import difference_tables as told
     from ashlar.tables import show_parts
 
+    what = asked.what[1:]
     if len(what) != 2:
         raise BadInput(f"ashlar heap diff takes two profiles, and got {len(what)}; write ashlar heap diff BEFORE AFTER")
-    forms = write.forms(form, (write.TERMINAL, "json"))
-    _check_lines(lines)
+    chosen = forms.chosen(asked.form, (forms.TERMINAL, "json"))
+    forms.check_lines(asked.lines)
     found = difference.compare(*(profile.from_image(read(source)) for source in what))
-    if write.TERMINAL in forms:
-        show_parts(told.facts(found), [told.table(found, lines), *told.stacks(found)], told.warnings(found))
-    if "json" in forms:
-        if output == write.STANDARD_OUTPUT:
-            to_standard_output(told.as_json(found))
-        else:
-            target = Path(output or f"{write.default_output(what[1])}-growth.json")
-            say(f"wrote {put(target, told.as_json(found), private=True)}")
-    return 1 if strict and found.leaks else 0
+    if forms.TERMINAL in chosen:
+        show_parts(told.facts(found), [told.table(found, asked.lines), *told.stacks(found)], told.warnings(found))
+    if "json" in chosen:
+        forms.hand_out(told.as_json(found), asked.output or f"{write.default_output(what[1])}-growth.json")
+    return 1 if asked.strict and found.leaks else 0
 
 
-def _check_lines(lines: int) -> None:
-    if lines < 1:
-        raise BadInput(f"--lines {lines} shows nothing; give 1 or more")
-
-
-def top(pid: str | None, once: bool, every: float | None, form: str, output: Path | None) -> None:
+def top(asked) -> None:
     from ashlar.heap import openmetrics, top as live
 
+    pid, once, every, form, output = asked.pid, asked.once, asked.every, asked.form, asked.output
     if pid is not None and not pid.isdigit():
         raise BadInput(f"{pid!r} is no process's number; ashlar top lists those that have live numbers")
     if form not in TOP_FORMS:
@@ -78,31 +82,23 @@ def top(pid: str | None, once: bool, every: float | None, form: str, output: Pat
         raise BadInput("--output names a file for --form openmetrics; the terminal's form is printed")
     pids = [int(pid)] if pid else None
     if form == "openmetrics":
-        _repeat(lambda: openmetrics.put(live.read_all(pids), output), every if not once else None)
+        for _ in _moments(None if once else every):
+            openmetrics.put(live.read_all(pids), output)
     elif pids is None:
         say(live.listed(live.read_all(None)))
     elif once or not sys.stdout.isatty():
-        _repeat_text(pids[0], None if once else every)
+        before = None
+        for _ in _moments(None if once else every):
+            now = live.read(pids[0])
+            say(live.text(now, before), flush=True)
+            before = now
     else:
         live.watch(pids[0], every or 1.0)
 
 
-def _repeat(work, every: float | None) -> None:
-    """Once, or until interrupted."""
-    work()
+def _moments(every: float | None) -> Iterator[None]:
+    """Now, and with `every` again until interrupted."""
+    yield
     while every:
         time.sleep(every)
-        work()
-
-
-def _repeat_text(pid: int, every: float | None) -> None:
-    from ashlar.heap import top as live
-
-    before = None
-
-    def one():
-        nonlocal before
-        now = live.read(pid)
-        say(live.text(now, before), flush=True)
-        before = now
-    _repeat(one, every)
+        yield

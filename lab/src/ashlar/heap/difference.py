@@ -1,22 +1,9 @@
-"""What grew between two profiles, and which growth looks like a leak.
+"""What grew between two profiles, and which growth looks like a leak: docs/design/heap-profile.md says why four signs speak for one.
 
 What the latest full collection before the later profile found live was live; what was made since may be garbage that was not found
-yet. The image has that collection's number and each sample the number of those before it, so the two are told apart exactly. A leak
-is named by four things, each with its own doubt, from the samples that were found live alone:
-
-1. *It grew.* A sample that lives in both profiles tells nothing about growth and carries no error into it. Of the others, those
-   only in the later one and found live stand against those only in the earlier one; were the line steady, each side would be as
-   likely (a sign test). Lines are corrected for being many (Holm's method, over the lines that have enough samples to show anything
-   at all: Tarone).
-2. *What was made early is still there.* Samples made between the first profile and the full collection: those of a line that churns
-   were nearly all made shortly before it, those of a leak in all parts of the interval. The interval is measured in collections.
-3. *It goes on.* Those of a line that grew once, such as code that was loaded or a cache that is full now, were all made early.
-4. *What was old stayed.* The older half of the samples alive in the first profile: those that are gone in the second speak against
-   a leak. Of a cache at its limit the old ones die.
-
-The score of a leak is the product of four numbers from 0 to 1: one minus the p of the first, and of 2 to 4 the posterior
-probability with Jeffreys's prior. It orders the lines, and its bounds were set by simulation. It is not the probability of a leak: a p is
-not the probability that a line is steady, and the four are not independent.
+yet. The image has that collection's number and each sample the number of those before it, so the two are told apart exactly. The score of
+a leak is made from the samples that were found live alone. It is the product of four numbers: one minus the p of the line's growth, and the
+posterior probabilities that what was made early is still there, that the growth goes on, and that what was old stayed.
 """
 
 from __future__ import annotations

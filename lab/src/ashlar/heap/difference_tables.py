@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from ashlar.amounts import memory
-from ashlar.heap import export, profile, tables
+from ashlar.heap import export, tables
 from ashlar.heap.difference import LEAK, POSSIBLE, STEADY, Difference
 from ashlar.tables import Table
 
@@ -22,7 +22,7 @@ def facts(d: Difference) -> list[str]:
                  f"{memory(max(b.numbers.get('allocated_bytes', 0) - a.numbers.get('allocated_bytes', 0), 0))} allocated between the profiles")
     else:
         first = f"two processes: {a.program} ({a.pid}) and {b.program} ({b.pid})"
-    grown = profile.total(s.amounts for s in d.after.sites).live_bytes.value - profile.total(s.amounts for s in d.before.sites).live_bytes.value
+    grown = d.after.total.live_bytes.value - d.before.total.live_bytes.value
     found = [first, f"live bytes by samples {'grew' if grown >= 0 else 'shrank'} by {memory(abs(grown))}, to {tables.estimate(d.after.total.live_bytes)}"]
     named = [line for line in d.lines if line.judged in (LEAK, POSSIBLE)]
     for line in named:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 import os
-import re
 import struct
 import time
 from collections.abc import Callable, Iterator
@@ -17,6 +16,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ashlar.errors import BadInput
+from ashlar.processes import name_of, numbers, status
 
 MAGIC = b"ASHLARHP"
 VERSION = 1
@@ -337,10 +337,9 @@ def _number_inside(path: str) -> int | None:
 def _number_in_its_namespace(pid: int) -> int | None:
     """The number that a process of a container has for itself."""
     try:
-        found = re.search(r"^NSpid:.*?(\d+)$", Path(f"/proc/{pid}/status").read_text(), re.MULTILINE)
-    except OSError:
+        return int(status(pid)["NSpid"].split()[-1])
+    except (OSError, KeyError):
         return None
-    return int(found[1]) if found else None
 
 
 def _command_of(pid: int) -> str:
@@ -350,19 +349,6 @@ def _command_of(pid: int) -> str:
     except OSError:
         return ""
     return arguments.replace(b"\0", b" ").decode("utf-8", "replace").rstrip()
-
-
-def name_of(pid: int) -> str:
-    try:
-        return Path(f"/proc/{pid}/comm").read_text().strip()
-    except OSError:
-        return "gone"
-
-
-def rollup_of(text: str) -> dict[str, int]:
-    """What /proc/PID/smaps_rollup says: the kernel's own sums, in bytes, by name."""
-    fields = (line.partition(":") for line in text.splitlines()[1:])
-    return {name: int(rest.split()[0]) * 1024 for name, _, rest in fields}
 
 
 def gone(pid: int) -> BadInput:
@@ -375,10 +361,9 @@ def _not_allowed(pid: int) -> BadInput:
 
 def processes() -> Iterator[int]:
     """The processes that have an image and that this user may read."""
-    for name in os.listdir("/proc"):
-        if name.isdigit():
-            try:
-                _image_path(int(name))
-            except BadInput:
-                continue
-            yield int(name)
+    for pid in numbers():
+        try:
+            _image_path(pid)
+        except BadInput:
+            continue
+        yield pid

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ashlar import amounts
+from ashlar import amounts, processes
 from ashlar.errors import BadInput
 from ashlar.heap import image
 from ashlar.heap.image import Image
@@ -51,23 +50,16 @@ def read(pid: int) -> Reading:
     """Raises BadInput where the process has no image, is gone or may not be read."""
     found = image.read_process(pid, tables=False)
     try:
-        ticks = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-        status = dict(line.split(":", 1) for line in Path(f"/proc/{pid}/status").read_text().splitlines() if ":" in line)
+        stat, status = processes.stat(pid), processes.status(pid)
     except (FileNotFoundError, ProcessLookupError):
         raise image.gone(pid) from None
-    return Reading(found, pid, time.time_ns(), (int(ticks[11]) + int(ticks[12])) / os.sysconf("SC_CLK_TCK"), _kib(status, "VmRSS"), _kib(status, "VmSwap"),
-                   _rollup(pid))
-
-
-def _kib(status: dict[str, str], name: str) -> int:
-    return int(status.get(name, "0 kB").split()[0]) * 1024
-
-
-def _rollup(pid: int) -> dict[str, int]:
+    if not stat:
+        raise image.gone(pid)
     try:
-        return image.rollup_of(Path(f"/proc/{pid}/smaps_rollup").read_text())
+        memory = processes.rollup(pid)
     except OSError:
-        return {}
+        memory = {}
+    return Reading(found, pid, time.time_ns(), stat.cpu_s, processes.kib(status, "VmRSS"), processes.kib(status, "VmSwap"), memory)
 
 
 def read_all(pids: Sequence[int] | None) -> list[Reading]:

@@ -8,10 +8,10 @@ from pathlib import Path
 
 from ashlar.errors import BadInput
 from ashlar.files import is_device, put, to_standard_output
+from ashlar.forms import STANDARD_OUTPUT, TERMINAL
 from ashlar.heap import collapsed, export, html, pprof
 from ashlar.heap.profile import Profile
 
-TERMINAL = "terminal"
 _MAKERS: dict[str, list[tuple[str, Callable[[Profile], str | bytes]]]] = {
     "html": [(".html", html.render)],
     "pprof": [(".pb.gz", pprof.render)],
@@ -19,23 +19,12 @@ _MAKERS: dict[str, list[tuple[str, Callable[[Profile], str | bytes]]]] = {
     "json": [(".json", export.render)],
 }
 FORMS = (TERMINAL, *_MAKERS)
-STANDARD_OUTPUT = "-"
-
-
-def forms(text: str, known: tuple[str, ...] = FORMS) -> list[str]:
-    found = [f.strip() for f in text.split(",") if f.strip()]
-    for form in found:
-        if form not in known:
-            raise BadInput(f"--form has {form!r}; give some of {','.join(known)}")
-    if not found:
-        raise BadInput(f"--form is empty; give some of {','.join(known)}")
-    return list(dict.fromkeys(found))
 
 
 def write(found: Profile, chosen: list[str], output: str) -> list[Path]:
     """`output` with the ending of each form. Where there is one form, `output` may be the whole name, a device, or `-`, which is standard
     output; of the two collapsed files it then takes the one of live bytes. Returns what was written."""
-    makers = [maker for form in chosen if form != TERMINAL for maker in _MAKERS[form]]
+    makers = [maker for form in chosen for maker in _MAKERS[form]]
     if len(chosen) == 1 and makers:
         ending, make = makers[0]
         if output == STANDARD_OUTPUT:

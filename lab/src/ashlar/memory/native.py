@@ -1,4 +1,4 @@
-"""Small C programs, built at first use and kept under the hash of their source."""
+"""Small native programs, built at first use and kept under the hash of their source."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import tempfile
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from ashlar.errors import BadInput
@@ -25,14 +26,21 @@ def cache_directory() -> Path:
     return Path(chosen) if chosen else Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "ashlar"
 
 
-def program(source: Path) -> Path:
-    """The executable of a source file."""
-    if found := installed(source.stem):
-        return found
-    path = cache_directory() / "lab" / f"{source.stem}-{hashlib.sha256(source.read_bytes()).hexdigest()[:16]}"
+def kept(name: str, sources: Iterable[Path], build: Callable[[Path], None]) -> Path:
+    """The program that `build` puts at a path, which is another one for other sources."""
+    path = cache_directory() / "lab" / f"{name}-{hashlib.sha256(b''.join(file.read_bytes() for file in sources)).hexdigest()[:16]}"
     if not path.exists():
-        _build(source, path)
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            build(path)
+        except OSError as error:
+            raise BadInput(f"cannot build {name} in {path.parent}: {error.strerror}; set ASHLAR_CACHE to a writable folder") from None
     return path
+
+
+def program(source: Path) -> Path:
+    """The executable of a C source file."""
+    return installed(source.stem) or kept(source.stem, [source], lambda path: _build(source, path))
 
 
 def portable(path: Path) -> bool:
@@ -48,16 +56,12 @@ def _build(source: Path, path: Path) -> None:
     compiler = os.environ.get("CC") or shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
     if not compiler:
         raise BadInput(f"no C compiler found for {source.name}; apt-get install gcc libc6-dev, or set CC")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=path.parent) as scratch:
-            built = Path(scratch) / source.stem
-            # A static image has the lowest memory floor; where no static libc is installed a dynamic one does.
-            for extra in (["-static"], []):
-                tried = subprocess.run([*compiler.split(), "-O2", *extra, "-o", str(built), str(source)], capture_output=True, text=True)
-                if tried.returncode == 0:
-                    built.replace(path)
-                    return
-    except OSError as error:
-        raise BadInput(f"cannot build {source.name} in {path.parent}: {error}; set ASHLAR_CACHE to a writable folder") from None
+    with tempfile.TemporaryDirectory(dir=path.parent) as scratch:
+        built = Path(scratch) / source.stem
+        # A static image has the lowest memory floor; where no static libc is installed a dynamic one does.
+        for extra in (["-static"], []):
+            tried = subprocess.run([*compiler.split(), "-O2", *extra, "-o", str(built), str(source)], capture_output=True, text=True)
+            if tried.returncode == 0:
+                built.replace(path)
+                return
     raise BadInput(f"{source.name} does not compile with {compiler}: {(tried.stderr.strip().splitlines() or ['no message'])[-1]}")

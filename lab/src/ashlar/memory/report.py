@@ -1,14 +1,20 @@
-"""The tables of `ashlar mem`."""
+"""What `ashlar mem` does, and its tables."""
 
 from __future__ import annotations
 
 import dataclasses
 import json
 
-from ashlar.memory.measure import COLUMNS
-from ashlar.said import one_line
+from ashlar.memory.measure import COLUMNS, measure
+from ashlar.said import one_line, say
 
 _HEAD = ("Size", "RSS", "PSS", "Private", "Swap")
+
+
+def run(asked) -> int:
+    found = measure(asked.command)
+    say(as_json(found) if asked.json else text(found), error=not asked.json)
+    return found.status
 
 
 def text(memory) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import shutil
@@ -12,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ashlar.errors import BadInput
-from ashlar.memory.native import cache_directory, installed
+from ashlar.memory.native import installed, kept
 from ashlar.said import say
 
 _CLONE = Path(__file__).resolve().parents[4]
@@ -29,11 +28,7 @@ def program() -> Path:
     files = sorted([*source.glob("src/**/*.rs"), source / "Cargo.toml", _CLONE / "Cargo.lock"])
     if not (source / "Cargo.toml").exists():
         raise BadInput(f"{_NAME} was not installed with this ashlar; run ashlar from a clone of the project, or set ASHLAR_HEAP_GRAPH to the program")
-    told = hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()[:16]
-    path = cache_directory() / "lab" / f"heap-graph-{told}"
-    if not path.exists():
-        _build(path)
-    return path
+    return kept("heap-graph", files, _build)
 
 
 def _build(path: Path) -> None:
@@ -42,17 +37,12 @@ def _build(path: Path) -> None:
         raise BadInput(f"cargo was not found, which builds {_NAME}; install Rust 1.85 or newer, or set ASHLAR_HEAP_GRAPH to the program")
     say(f"ashlar: building {_NAME}, once; this takes about a minute", error=True)
     target = path.parent / "heap-graph-target"
-    try:
-        done = subprocess.run([cargo, "build", "--quiet", "--release", "--package", _NAME, "--target-dir", str(target)], cwd=_CLONE,
-                              capture_output=True, text=True)
-        if done.returncode != 0:
-            raise BadInput(f"{_NAME} cannot be built: {(done.stderr.strip().splitlines() or ['no message'])[0]}; "
-                           f"see: cargo build --release --package {_NAME}")
-        partial = path.with_name(f"{path.name}.{os.getpid()}")
-        shutil.copy2(target / "release" / _NAME, partial)
-        partial.replace(path)
-    except OSError as error:
-        raise BadInput(f"cannot build {_NAME} in {path.parent}: {error.strerror}; set ASHLAR_CACHE to a writable folder") from None
+    done = subprocess.run([cargo, "build", "--quiet", "--release", "--package", _NAME, "--target-dir", str(target)], cwd=_CLONE, capture_output=True, text=True)
+    if done.returncode != 0:
+        raise BadInput(f"{_NAME} cannot be built: {(done.stderr.strip().splitlines() or ['no message'])[0]}; see: cargo build --release --package {_NAME}")
+    partial = path.with_name(f"{path.name}.{os.getpid()}")
+    shutil.copy2(target / "release" / _NAME, partial)
+    partial.replace(path)
 
 
 def analyse(file: str, subjects: Sequence[str] = (), blocks: bool = False) -> dict:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
 from pathlib import Path
 
-from ashlar import palette
+from ashlar import forms, palette
 from ashlar.errors import BadInput
 from ashlar.files import check_can_write, put
 from ashlar.retained import analyser, content, picture, report
@@ -17,25 +16,25 @@ from ashlar.tables import show_parts
 FORMS = ("html", "md", "json")
 
 
-def run(file: str, classes: Sequence[str], why: Sequence[str], map_file: Path | None, forms: Sequence[str], output: Path | None, quiet: bool) -> None:
+def run(asked) -> None:
     """Show the tables of a dump, and write the reports and the map that are asked for."""
-    if unknown := [form for form in forms if form not in FORMS]:
-        raise BadInput(f"--form has '{unknown[0]}'; choose from {','.join(FORMS)}")
+    file, map_file = asked.file, asked.map
+    chosen = forms.chosen(asked.form, FORMS) if asked.form else []
     if map_file and map_file.suffix not in (".svg", ".html"):
         raise BadInput(f"--map {map_file}: a file that ends with .svg or .html is wanted")
     if file != "-" and not Path(file).exists():
         raise BadInput(f"there is no dump {file}; GC.config(dump: \"file\") writes one, and so does ObjectSpace.dump_all(output: file)")
-    base = output or _base(file)
+    base = asked.output or _base(file)
     check_can_write(base)
     if map_file:
         check_can_write(map_file)
-    told = analyser.analyse(file, [*classes, *why], blocks=bool(map_file) or "html" in forms)
-    built = content.build(told, "standard input" if file == "-" else Path(file).name, list(classes), list(why))
-    written = [put(base.with_name(f"{base.name}.{form}"), _as(form, built, told), private=True) for form in forms]
+    told = analyser.analyse(file, [*asked.classes, *asked.why], blocks=bool(map_file) or "html" in chosen)
+    built = content.build(told, "standard input" if file == "-" else Path(file).name, asked.classes, asked.why)
+    written = [put(base.with_name(f"{base.name}.{form}"), _as(form, built, told), private=True) for form in chosen]
     if map_file:
         drawn = picture.heap_map(built.blocks, palette.css_of_reader()) if map_file.suffix == ".svg" else report.html(built, map_alone=True)
         written.append(put(map_file, drawn, private=True))
-    if not quiet:
+    if not asked.quiet:
         show_parts(built.verdict, built.asked or built.tables, built.warnings)
         say("".join(f"\nwrote {path}" for path in written), end="\n" if written else "")
 

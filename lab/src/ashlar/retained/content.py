@@ -48,6 +48,11 @@ def _step(step: dict) -> str:
     return step["label"] + (f" ×{step['count']:,}" if step["count"] > 1 else "")
 
 
+def _row(step: dict) -> tuple[str, str, str]:
+    """A step of a path by itself."""
+    return _step(step), step.get("address") or "", amounts.memory(step["retained_bytes"]) if "retained_bytes" in step else ""
+
+
 def build(told: dict, name: str, classes: list[str], why: list[str]) -> Content:
     subjects = [table for asked, subject in zip([*classes, *why], told["subjects"])
                 for table in _subject(asked, subject, told["totals"]["reached_bytes"], keeps=asked in classes)]
@@ -174,10 +179,10 @@ def _object(asked: str, o: dict, whole: int):
         yield Table("why", f"Why {asked} is alive", ("from the roots",), (), said + " It cannot be reached from the roots: it is garbage, or kept by what the dump does not tell.")
         return
     yield Table("why", f"Why {asked} is alive", ("from the roots", "address", "retained"),
-                tuple((_step(s), s.get("address") or "", amounts.memory(s["retained_bytes"]) if "retained_bytes" in s else "") for s in o["path"]),
+                tuple(map(_row, o["path"])),
                 said + " A shortest path; there may be others.")
     yield Table("keepers", f"What must go for {asked} to be freed", ("any one of these", "address", "retained"),
-                tuple((_step(s), s.get("address") or "", amounts.memory(s["retained_bytes"]) if "retained_bytes" in s else "") for s in o.get("keepers", [])[:-1]),
+                tuple(map(_row, o.get("keepers", [])[:-1])),
                 "All paths lead through each of them. With categories of roots alone, several paths lead to it.")
     yield Table("referrers", f"Who refers to {asked}", ("by class", "objects"), tuple((r["label"], f"{r['objects']:,}") for r in o["referrers"]))
     rows: list = []

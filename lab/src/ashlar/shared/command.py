@@ -4,38 +4,30 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict
-from pathlib import Path
 
+from ashlar import forms
 from ashlar.errors import BadInput
-from ashlar.files import put, to_standard_output
-from ashlar.said import say
 from ashlar.shared import page, tables, tree
 from ashlar.shared.process import PAGE_BYTES
 from ashlar.shared.tree import Findings
 from ashlar.tables import show_parts
 
-TERMINAL, STANDARD_OUTPUT = "terminal", "-"
-FORMS = (TERMINAL, "html", "json")
+FORMS = (forms.TERMINAL, "html", "json")
 
 
-def run(pid: str, form: str, output: str | None, lines: int) -> None:
-    if not pid.isdecimal() or not 0 < int(pid) < 1 << 31:
-        raise BadInput(f"{pid!r} is no process's number; give that of a parent that forks")
-    if form not in FORMS:
-        raise BadInput(f"--form has {form!r}; give one of {','.join(FORMS)}")
-    if output and form == TERMINAL:
+def run(asked) -> None:
+    if not asked.pid.isdecimal() or not 0 < int(asked.pid) < 1 << 31:
+        raise BadInput(f"{asked.pid!r} is no process's number; give that of a parent that forks")
+    if asked.form not in FORMS:
+        raise BadInput(f"--form has {asked.form!r}; give one of {','.join(FORMS)}")
+    if asked.output and asked.form == forms.TERMINAL:
         raise BadInput("--output names a file, and --form terminal writes none; add --form html or json")
-    if lines < 1:
-        raise BadInput(f"--lines {lines} shows nothing; give 1 or more")
-    found = tree.look(int(pid))
-    if form == TERMINAL:
-        show_parts(tables.facts(found), tables.tables(found, lines), found.warnings)
-        return
-    made = page.render(found) if form == "html" else as_json(found)
-    if output == STANDARD_OUTPUT:
-        to_standard_output(made)
+    forms.check_lines(asked.lines)
+    found = tree.look(int(asked.pid))
+    if asked.form == forms.TERMINAL:
+        show_parts(tables.facts(found), tables.tables(found, asked.lines), found.warnings)
     else:
-        say(f"wrote {put(Path(output or f'shared-{pid}.{form}'), made, private=True)}")
+        forms.hand_out(page.render(found) if asked.form == "html" else as_json(found), asked.output or f"shared-{asked.pid}.{asked.form}")
 
 
 def as_json(found: Findings) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
@@ -75,11 +76,7 @@ def whole(pages: bytes) -> Amount:
 
 def of_heap(heap: Heap) -> dict[str, Amount]:
     """Memory of the region: of a page on which cells live and others are free, each has its bytes."""
-    found: dict[str, Amount] = {}
-
-    def add(kind: str, amount: Amount) -> None:
-        found[kind] = found.get(kind, Amount()) + amount
-
+    found: dict[str, Amount] = defaultdict(Amount)
     for number in range(len(heap)):
         pages = heap.pages(number)
         places = pages.translate(_PLACES)
@@ -87,12 +84,12 @@ def of_heap(heap: Heap) -> dict[str, Amount]:
             continue
         what, size = heap.element_bytes(number)
         if what in (LARGE, EMPTY):
-            add(LARGE_PAYLOADS if what == LARGE else EMPTY_BLOCKS, whole(pages))
+            found[LARGE_PAYLOADS if what == LARGE else EMPTY_BLOCKS] += whole(pages)
             continue
         live = heap.live_cells(number, size) if what == CELLS else heap.used_pieces(number, size, heap.block(number))
         used = bytes_of_pages(live, size, heap.outline.block_bytes)
-        add(f"{CELLS if what == CELLS else PAYLOADS} of {size} bytes", weighed(pages, used))
-        add(FREE_CELLS if what == CELLS else FREE_PIECES, weighed(pages, (PAGE_BYTES - size for size in used)))
+        found[f"{CELLS if what == CELLS else PAYLOADS} of {size} bytes"] += weighed(pages, used)
+        found[FREE_CELLS if what == CELLS else FREE_PIECES] += weighed(pages, (PAGE_BYTES - size for size in used))
     return found
 
 
@@ -125,9 +122,9 @@ def sort_of(mapping: Mapping, before: Mapping | None, stack_pointers: list[int])
 
 def elsewhere(process: Process, outline: Outline) -> dict[str, Amount]:
     """Memory outside the region."""
-    found: dict[str, Amount] = {}
+    found: dict[str, Amount] = defaultdict(Amount)
     for kind, start, end in parts_elsewhere(process, outline):
-        found[kind] = found.get(kind, Amount()) + whole(process.pages(start, end))
+        found[kind] += whole(process.pages(start, end))
     return found
 
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
 from ashlar.errors import BadInput
-from ashlar.heap.image import name_of, rollup_of
+from ashlar.processes import name_of, numbers, rollup, stat
 
 PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 
@@ -51,12 +51,11 @@ class Process:
 
     @cached_property
     def mappings(self) -> list[Mapping]:
-        return [mapping(line) for line in self._file("maps").splitlines()]
+        return [mapping(line) for line in self._told(lambda pid: Path(f"/proc/{pid}/maps").read_text()).splitlines()]
 
     @cached_property
     def rollup(self) -> dict[str, int]:
-        """The kernel's own sums, in bytes, by name."""
-        return rollup_of(self._file("smaps_rollup"))
+        return self._told(rollup)
 
     @cached_property
     def stack_pointers(self) -> list[int]:
@@ -71,9 +70,9 @@ class Process:
                 found.append(int(words[-2], 16))
         return found
 
-    def _file(self, name: str) -> str:
+    def _told(self, read: Callable):
         try:
-            return Path(f"/proc/{self.pid}/{name}").read_text()
+            return read(self.pid)
         except PermissionError:
             raise _not_allowed(self.pid, self.name) from None
         except OSError:
@@ -134,25 +133,16 @@ def runs(wanted: bytes) -> Iterator[tuple[int, int]]:
 def tree(pid: int) -> list[tuple[int, int]]:
     """A process and all that it and its children have started, each with its parent, a parent before its children."""
     children: dict[int, list[int]] = {}
-    for name in os.listdir("/proc"):
-        if name.isdigit() and (parent := parent_of(int(name))) is not None:
-            children.setdefault(parent, []).append(int(name))
-    parent = parent_of(pid)
-    if parent is None:
+    for other in numbers():
+        if told := stat(other):
+            children.setdefault(told.parent, []).append(other)
+    first = stat(pid)
+    if not first:
         raise gone(pid)
-    found = [(pid, parent)]
+    found = [(pid, first.parent)]
     for one, _ in found:
         found += [(child, one) for child in sorted(children.get(one, ()))]
     return found
-
-
-def parent_of(pid: int) -> int | None:
-    """None for a process that is gone, or that has ended and only waits to be asked after."""
-    try:
-        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    except OSError:
-        return None
-    return None if fields[0] in "ZX" else int(fields[1])
 
 
 def gone(pid: int) -> BadInput:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 
 from ashlar import amounts
@@ -41,11 +42,8 @@ def tables(found: Findings, lines: int = 20) -> list[Table]:
 
 
 def _processes(found: Findings) -> Table:
-    rows = []
-    for m in found.members:
-        whole = m.total
-        rows.append((str(m.pid), m.name, str(m.parent) if m.parent else "–", _memory(m.rss_bytes), _memory(m.pss_bytes), _memory(whole.shared), _memory(whole.dirty), _memory(whole.clean),
-                     _memory(whole.swapped)))
+    rows = [(str(m.pid), m.name, str(m.parent) if m.parent else "–",
+             *map(_memory, (m.rss_bytes, m.pss_bytes, m.total.shared, m.total.dirty, m.total.clean, m.total.swapped))) for m in found.members]
     return Table("processes", "Processes", ("PID", "name", "forked by", "RSS", "PSS", "shared", "private dirty", "private clean", "swapped"), tuple(rows))
 
 
@@ -96,10 +94,9 @@ def _causes(forked: Sequence[Member]) -> Table:
 
 
 def _types(forked: Sequence[Member], lines: int) -> Table:
-    counts: dict[str, float] = {}
+    counts = Counter()
     for m in forked:
-        for name, count in m.written.types.items():
-            counts[name] = counts.get(name, 0) + count / len(forked)
+        counts.update({name: count / len(forked) for name, count in m.written.types.items()})
     rows = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
     return Table("types", "Cells that live and were written", ("type", "cells"), tuple((name, f"{count:,.0f}" if count >= 1 else "below 1") for name, count in rows[:lines]))
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import itertools
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ashlar.errors import BadInput
@@ -78,15 +78,9 @@ def _member(pid: int, heaps: dict[int, Heap], parents: dict[int, int]) -> Member
     return member
 
 
-def _ancestors(pid: int, parents: dict[int, int]):
-    return itertools.takewhile(lambda p: p is not None, itertools.islice(_climb(pid, parents), 1, None))
-
-
-def _climb(pid: int | None, parents: dict[int, int]):
-    while pid is not None:
+def _ancestors(pid: int, parents: dict[int, int]) -> Iterator[int]:
+    while (pid := parents.get(pid)) is not None:
         yield pid
-        pid = parents.get(pid)
-    yield None
 
 
 def _parent_outside(pid: int, parent: int, heaps: dict[int, Heap]) -> list[str]:

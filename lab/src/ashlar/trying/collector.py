@@ -9,6 +9,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
+from ashlar.processes import status
+
 _WAIT_S = 2.0
 
 
@@ -51,10 +53,9 @@ def ask(scratch: Path, pids: Iterable[int]) -> None:
 
 def _handles(pid: int, number: int) -> bool:
     try:
-        caught = next(line for line in Path(f"/proc/{pid}/status").read_text().splitlines() if line.startswith("SigCgt:"))
-    except (OSError, StopIteration):
+        return bool(int(status(pid)["SigCgt"], 16) >> (number - 1) & 1)
+    except (OSError, KeyError):
         return False
-    return bool(int(caught.split()[1], 16) >> (number - 1) & 1)
 
 
 def read(scratch: Path, begin_ns: int | None = None, end_ns: int | None = None) -> Collected | None:

@@ -13,21 +13,21 @@ from pathlib import Path
 
 from ashlar.errors import BadInput
 from ashlar.files import check_can_write, put, to_standard_output
+from ashlar.forms import STANDARD_OUTPUT, TERMINAL, chosen
 from ashlar.said import say, visible
 from ashlar.tables import show_parts
-from ashlar.trying import page, report, rubies, run, server
+from ashlar.trying import page, report, rubies, server
 from ashlar.trying.compare import NAMES
 from ashlar.trying.report import Found
 from ashlar.trying.requests import RATE_MAX
 from ashlar.trying.rubies import ASHLAR, STOCK, Ruby
-from ashlar.trying.run import Plan, Run
+from ashlar.trying.run import Plan, Run, carry_out
 
-FORMS = ("terminal", "html", "json")
-_STANDARD_OUTPUT = "-"
+FORMS = (TERMINAL, "html", "json")
 _ROUNDS_MAX = 50
 
 
-def carry_out(asked) -> int:
+def run(asked) -> int:
     """The whole of it; the exit status."""
     forms, base = _forms(asked)
     plan = _plan(asked)
@@ -50,13 +50,10 @@ def carry_out(asked) -> int:
 # ── What is asked for ──────────────────────────────────────────────────────
 
 def _forms(asked) -> tuple[list[str], str | None]:
-    forms = [form.strip() for form in asked.form.split(",") if form.strip()]
-    if not forms or not set(forms) <= set(FORMS):
-        raise BadInput(f"--form has {asked.form!r}; give some of {','.join(FORMS)}")
-    files = [form for form in forms if form != "terminal"]
-    if asked.output == _STANDARD_OUTPUT and forms not in (["html"], ["json"]):
+    forms = chosen(asked.form, FORMS)
+    if asked.output == STANDARD_OUTPUT and forms not in (["html"], ["json"]):
         raise BadInput("--output - is one form on standard output; write --form json --output -")
-    if files and asked.output != _STANDARD_OUTPUT:
+    if forms != [TERMINAL] and asked.output != STANDARD_OUTPUT:
         check_can_write(Path(asked.output or "ashlar-try"))
     return forms, asked.output
 
@@ -126,7 +123,7 @@ def _run_all(plan: Plan, sides: dict[str, Ruby], gems_of: Ruby, rounds: int) -> 
     for number in range(1, rounds + 1):
         for side in (sides if number % 2 else reversed(sides)):
             try:
-                found = run.carry_out(plan, side, number, sides[side], gems_of, progress.tell)
+                found = carry_out(plan, side, number, sides[side], gems_of, progress.tell)
             except KeyboardInterrupt:  # between two runs
                 found = None
             finally:
@@ -190,10 +187,10 @@ class _Progress:
 
 def _show(found: Found, forms: list[str], output: str | None) -> None:
     made = {"html": page.render, "json": report.as_json}
-    if output == _STANDARD_OUTPUT:
+    if output == STANDARD_OUTPUT:
         to_standard_output(made[forms[0]](found))
         return
-    if "terminal" in forms:
+    if TERMINAL in forms:
         width = shutil.get_terminal_size().columns
         say("\n".join(_folded(line, width) for line in report.facts(found)) + ("\n" if found.verdict else ""))
         show_parts(found.verdict, [report.table(found)], found.warnings, report.picture(found, width))

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 
 from ashlar import amounts
+from ashlar.chart import stretches
 from ashlar.said import visible
 from ashlar.tables import Table
 from ashlar.trying import compare
@@ -80,17 +81,11 @@ def _paths(paths: Sequence[str]) -> str:
 
 def table(found: Found) -> Table:
     figures, sides = found.figures, found.sides
-    head = ("", *(NAMES[side] for side in sides))
-    both = len(sides) == 2
-    twice = any(f.spread is not None for f in figures)
-    head += ("difference",) if both else ()
-    head += ("same Ruby",) if twice else ()
-    rows = []
-    for figure in figures:
-        row = [figure.label, *(_written(figure, side) for side in sides)]
-        row += [compare.signed(figure.ratio) if figure.ratio is not None and figure.kind else ""] if both else []
-        row += [f"{100 * figure.spread:.1f} %" if figure.spread is not None and figure.kind else ""] if twice else []
-        rows.append(tuple(row))
+    both, twice = len(sides) == 2, any(f.spread is not None for f in figures)
+    columns = [("", lambda f: f.label)]
+    columns += [(NAMES[side], lambda f, side=side: _written(f, side)) for side in sides]
+    columns += [("difference", lambda f: compare.signed(f.ratio) if f.ratio is not None and f.kind else "")] if both else []
+    columns += [("same Ruby", lambda f: f"{100 * f.spread:.1f} %" if f.spread is not None and f.kind else "")] if twice else []
     notes = ["Memory is PSS, summed over all processes of the command."]
     if any(not run.ended for run in found.runs):
         notes.append("Settled is the mean over the last half.")
@@ -100,7 +95,7 @@ def table(found: Found) -> Table:
     if asked and not any(f.name == "p99_s" for f in figures):
         count = max(len(run.answered.latencies_s) for run in asked)
         notes.append(f"p99 takes 2,000 requests, and these were {count:,}: --rate and --seconds say how many.")
-    return Table("figures", "", head, tuple(rows), "\n".join(notes))
+    return Table("figures", "", tuple(head for head, _ in columns), tuple(tuple(cell(f) for _, cell in columns) for f in figures), "\n".join(notes))
 
 
 def _written(figure: Figure, side: str) -> str:
@@ -120,7 +115,8 @@ def picture(found: Found, width: int) -> list[str]:
     columns = max(min(width - 12, 100), 20)
     lines = [f"memory over time, from 0 to {amounts.memory(most)}"]
     for run in runs:
-        heights = [_ROWS * 8 * size / most if size is not None else None for size in _columns(run, last, columns)]
+        highest = stretches([(s.at_s, s.pss_bytes) for s in run.samples], last, columns)
+        heights = [_ROWS * 8 * size / most if size is not None else None for size in highest]
         for row in reversed(range(_ROWS)):
             cells = "".join(" " if h is None else _LEVELS[min(max(math.ceil(h) - 8 * row, 0), 8)] for h in heights)
             lines.append(f"{NAMES[run.side] if row == 0 else '':>8} │{cells.rstrip()}")
@@ -137,19 +133,6 @@ def _axis(runs: Sequence[Run], last: float, columns: int) -> str:
         at = max(begun)
         line = line[:at] + "┴ asked" + line[at + 7:]
     return line + end
-
-
-def _columns(run: Run, last: float, columns: int) -> list[float | None]:
-    """The highest of each stretch of time; the one before it where it has none; nothing after the end."""
-    made: list[float | None] = [None] * columns
-    for sample in run.samples:
-        at = min(int(sample.at_s / last * columns), columns - 1)
-        made[at] = max(made[at] or 0, sample.pss_bytes)
-    end = min(int(run.samples[-1].at_s / last * columns), columns - 1)
-    before = 0.0
-    for at in range(end + 1):
-        made[at] = before = made[at] if made[at] is not None else before
-    return made
 
 
 # ── JSON ───────────────────────────────────────────────────────────────────

@@ -86,7 +86,7 @@ class _Client:
         self._address, self._texts, self._connections_max = address, texts, connections
         self._selector, self._open, self._idle = selectors.DefaultSelector(), set(), []
         self._waiting: deque[int] = deque()
-        self._found, self._due, self._turn = Answered(), [], 0
+        self._found, self._due = Answered(), []
 
     def run(self, rate_per_s: float, seconds: float, goes_on: Callable[[], bool]) -> Answered:
         count = max(1, round(rate_per_s * seconds))
@@ -150,7 +150,7 @@ class _Client:
             try:
                 connection = self._idle.pop() if self._idle else self._connect()
             except OSError as error:
-                self._failed(number, _reason(error))
+                self._found.failures[_reason(error)] += 1
                 continue
             connection.request, connection.asked = number, connection.asked + 1
             connection.unsent, connection.came = self._texts[number % len(self._texts)], bytearray()
@@ -169,9 +169,6 @@ class _Client:
             connection.socket.close()
         if connection in self._idle:
             self._idle.remove(connection)
-
-    def _failed(self, number: int, why: str) -> None:
-        self._found.failures[why] += 1
 
     def _serve(self, connection: _Connection, events: int) -> None:
         try:
@@ -218,7 +215,7 @@ class _Client:
             self._waiting.appendleft(number)
             self._dispatch()
         else:
-            self._failed(number, why)
+            self._found.failures[why] += 1
 
 
 def _reason(error: Exception) -> str:

@@ -98,16 +98,21 @@ def program_in(given: str) -> str:
     return str(path.absolute())
 
 
+def _named(program: str, other: str) -> Ruby:
+    """What a Ruby that is meant says of itself; `other` is what to name where it says nothing."""
+    try:
+        return ask(program)
+    except _NoRuby as why:
+        raise BadInput(f"{program} cannot be asked: {why}; name {other}") from None
+
+
 def of_ashlar(given: str | None) -> Ruby:
     """The Ruby with Ashlar inside: the one that was named, or the one beside the program `ashlar`."""
     beside = Path(sys.argv[0]).resolve().parent / "ruby"
     if given is None and not beside.exists():
         raise BadInput(f"there is no ruby with Ashlar inside beside {sys.argv[0]}; name one with --ashlar /path/to/bin/ruby")
     program = program_in(given) if given is not None else str(beside)
-    try:
-        found = ask(program)
-    except _NoRuby as why:
-        raise BadInput(f"{program} cannot be asked: {why}; name a Ruby with Ashlar inside with --ashlar") from None
+    found = _named(program, "a Ruby with Ashlar inside with --ashlar")
     if not found.is_ashlar:
         raise BadInput(f"{program} has the collector {found.collector!r} inside, not Ashlar; name another Ruby with --ashlar")
     return found
@@ -117,10 +122,7 @@ def of_stock(given: str | None, other: Ruby | None) -> Ruby:
     """Stock Ruby: the one that was named, or the first one of the other's version."""
     if given is not None:
         program = program_in(given)
-        try:
-            found = ask(program)
-        except _NoRuby as why:
-            raise BadInput(f"{program} cannot be asked: {why}; name a stock Ruby with --stock") from None
+        found = _named(program, "a stock Ruby with --stock")
         if found.is_ashlar:
             raise BadInput(f"{program} has Ashlar inside; name a Ruby without it with --stock")
     else:

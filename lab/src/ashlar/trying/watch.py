@@ -9,8 +9,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-_TICK = os.sysconf("SC_CLK_TCK")
-_KIB = 1024
+from ashlar import processes
+from ashlar.processes import TICKS_PER_S, Stat
+
 _OF_PROCESS = 2  # the clock of a process's CPU time, in nanoseconds; its number holds that of the process
 # Reading the memory of a process takes the kernel time, and the process waits for that when it maps memory. Of all time at most this share is spent on it,
 # and more of the first seconds, in which short programs have to be seen.
@@ -60,31 +61,30 @@ class Watcher:
             pause_s = max(least_s, (time.monotonic() - began) / share)
 
     def _read(self, now: float) -> None:
-        pss = dirty = processes = workers = 0
+        pss = dirty = count = workers = 0
         cpu = 0.0
         programs = {}
         for pid, parent in descendants():
-            stat, program = _stat(pid), _program(pid)
+            stat, program = processes.stat(pid), _program(pid)
             if stat is None or program is None:
                 continue
             programs[pid] = program
             memory = self._memory(pid)
-            processes += 1
+            count += 1
             cpu += _cpu_s(pid, stat)
             pss += memory[0]
             if programs.get(parent) == program:
                 workers += 1
                 dirty += memory[1]
-        if processes:
+        if count:
             for pid, program in programs.items():
                 self.seen.programs.setdefault(program, pid)
-            self.seen.samples.append(Sample(now - self._start, pss, dirty, processes, workers, cpu))
+            self.seen.samples.append(Sample(now - self._start, pss, dirty, count, workers, cpu))
 
     def _memory(self, pid: int) -> tuple[int, int]:
         """PSS and private dirty memory, in bytes."""
         try:
-            lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
-            told = {line.split(":")[0]: int(line.split()[1]) * _KIB for line in lines[1:]}
+            told = processes.rollup(pid)
             return told["Pss"], told["Private_Dirty"]
         except (ProcessLookupError, KeyError, IndexError, FileNotFoundError):
             return 0, 0
@@ -117,16 +117,7 @@ def _children(pid: int) -> list[int]:
 
 def _children_by_parent(pid: int) -> list[int]:
     """For kernels that do not list the children of a process."""
-    return [int(name) for name in os.listdir("/proc") if name.isdigit() and (stat := _stat(int(name))) and stat[0] == pid]
-
-
-def _stat(pid: int) -> tuple[int, int, int] | None:
-    """The parent, CPU time in ticks, and that of children that have ended. None for a process that has ended."""
-    try:
-        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    except OSError:
-        return None
-    return None if fields[0] in "ZX" else (int(fields[1]), int(fields[11]) + int(fields[12]), int(fields[13]) + int(fields[14]))
+    return [number for number in processes.numbers() if (stat := processes.stat(number)) and stat.parent == pid]
 
 
 def _program(pid: int) -> str | None:
@@ -139,26 +130,26 @@ def _program(pid: int) -> str | None:
 
 def _rss(pid: int) -> int:
     try:
-        return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+        return processes.kib(processes.status(pid), "VmRSS")
     except OSError:
         return 0
 
 
-def _cpu_s(pid: int, stat: tuple[int, int, int]) -> float:
+def _cpu_s(pid: int, stat: Stat) -> float:
     """With that of its ended children, which the kernel tells in ticks alone."""
     try:
         own = time.clock_gettime(~pid << 3 | _OF_PROCESS)
     except OSError:
-        own = stat[1] / _TICK
-    return own + stat[2] / _TICK
+        own = stat.cpu_s
+    return own + stat.children_s
 
 
 def cpu_s() -> float:
     """CPU time so far of all processes that run, and of their ended children."""
-    return sum(_cpu_s(pid, stat) for pid, _ in descendants() if (stat := _stat(pid)))
+    return sum(_cpu_s(pid, stat) for pid, _ in descendants() if (stat := processes.stat(pid)))
 
 
 def busy_s() -> float:
     """CPU time that all processors of this machine have spent on anything since it started."""
     user, nice, system, _, _, interrupts, soft, stolen = map(int, Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:9])
-    return (user + nice + system + interrupts + soft + stolen) / _TICK
+    return (user + nice + system + interrupts + soft + stolen) / TICKS_PER_S

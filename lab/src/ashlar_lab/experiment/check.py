@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 
-from ashlar_lab.errors import BadInput
+from ashlar.errors import BadInput
 from ashlar_lab.experiment.model import PERCENTILES, SLOWER_LEAST, Experiment, slower
 
 TIME_METRICS = ("cpu_s", "wall_s", "user_s", *PERCENTILES)

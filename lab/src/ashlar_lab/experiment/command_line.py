@@ -8,17 +8,17 @@ import re
 import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
+from ashlar.errors import BadInput
 from ashlar_lab import variants
-from ashlar_lab.errors import BadInput
 from ashlar_lab.experiment.check import checked
 from ashlar_lab.experiment.model import Contrast, Experiment, Program, Server, Stop, Variant
 
-_SOURCE = "command line"
-
 
 def build(specs: list[str], knobs: list[str], command: list[str], *, name: str | None, baseline: str | None,
-          stop: Stop, curves: bool = False, programs: Sequence[str] = (), server: Serve | None = None, goals: Sequence[str] = (), **rest) -> Experiment:
+          stop: Stop, curves: bool = False, programs: Sequence[str] = (), server: Serve | None = None, goals: Sequence[str] = (),
+          timeout_s: float = 600.0, compare_output: bool = True, ignore_lines: Sequence[str] = (), **rest) -> Experiment:
     """Every variant gets the first knob it understands; a variant that understands none runs at one point, or with `curves` over the
     knob of its base."""
     if not specs:
@@ -28,27 +28,18 @@ def build(specs: list[str], knobs: list[str], command: list[str], *, name: str |
     for knob, _ in parsed_knobs:
         if not any(v.knob == knob for v in contenders):
             raise BadInput(f"no variant understands the knob {knob!r}; 'ashlar-lab variants' lists the knobs of each")
-    made = tuple(_program(name_, words, None, rest) for name_, words in map(_named_command, programs))
+    program = partial(Program, directory=os.getcwd(), timeout_s=timeout_s, compare_output=compare_output, ignore_lines=tuple(ignore_lines))
+    made = tuple(program(*named) for named in map(_named_command, programs))
     if server:
-        made += (_program(*_server_command(server.command), server.model(), rest),)
+        made += (program(*_server_command(server.command), server=server.model()),)
     if command or not made:
         if not command and any(not v.command for v in contenders):
             raise BadInput("no command given; put it after --, as in: ashlar-lab compare --variant glibc --variant jemalloc -- ./program")
-        made = (_program(_short_name(command or contenders[0].command), tuple(command), None, rest), *made)
+        made = (program(_short_name(command or contenders[0].command), tuple(command)), *made)
     chosen = baseline or contenders[0].name
     contrasts, made = _with_goals(goals, contenders, chosen, made)
-    fixed = {k: v for k, v in rest.items() if k not in ("timeout_s", "compare_output", "ignore_lines")}
-    experiment = Experiment(
-        name=name or made[0].name,
-        title=name or ", ".join(shlex.join(p.command) or p.name for p in made),
-        programs=made,
-        variants=contenders,
-        baseline=chosen,
-        stop=stop,
-        contrasts=contrasts,
-        **fixed,
-    )
-    return checked(experiment, _SOURCE)
+    title = name or ", ".join(shlex.join(p.command) or p.name for p in made)
+    return checked(Experiment(name or made[0].name, made, contenders, chosen, stop, title, contrasts=contrasts, **rest), "command line")
 
 
 @dataclass(frozen=True)
@@ -68,11 +59,6 @@ class Serve:
 
 def _short_name(command: Sequence[str]) -> str:
     return os.path.basename(command[0]).replace("=", "_") or "program"
-
-
-def _program(name: str, command: tuple[str, ...], server: Server | None, rest: dict) -> Program:
-    return Program(name, command, directory=os.getcwd(), server=server, timeout_s=rest.get("timeout_s", 600.0),
-                   compare_output=rest.get("compare_output", True), ignore_lines=tuple(rest.get("ignore_lines", ())))
 
 
 def _words(text: str, option: str) -> tuple[str, ...]:
@@ -106,11 +92,11 @@ def _with_goals(goals: Sequence[str], contenders: tuple[Variant, ...], baseline:
     """`METRIC<=RATIO` for every variant, or `VARIANT:METRIC<=RATIO`: the ratio to the baseline may be so much at most."""
     contrasts: dict[str, Contrast] = {}
     asked: dict[str, float] = {}
+    names = [v.name for v in contenders if v.name != baseline]
     for goal in goals:
         found = _GOAL.fullmatch(goal)
         if not found:
             raise BadInput(f"--goal {goal!r} is not of the form METRIC<=RATIO or VARIANT:METRIC<=RATIO; for example --goal 'peak_mib<=0.9'")
-        names = [v.name for v in contenders if v.name != baseline]
         wanted = found["variant"].strip() if found["variant"] else None
         if wanted is not None and wanted not in names:
             raise BadInput(f"--goal {goal!r}: there is no variant {wanted!r} beside the baseline; {'choose among ' + ', '.join(names) if names else 'add one'}")
@@ -156,14 +142,12 @@ def _variant(spec: str, knobs: list[tuple[str, tuple[str, ...]]], curves: bool) 
         settings = dict(_setting(s, spec) for s in tail.split(",") if s.strip()) if colon else {}
         variant = Variant(label or spec.replace(":", " ").replace("=", " ").replace(",", " "), base, settings=settings)
     variants.base(variant.base)  # an unknown base is named before anything else
-    for knob, values in knobs:
-        if variants.understands(variant, knob):
-            variant = Variant(**{**variant.__dict__, "knob": knob, "values": values})
-            break
-    sweeps = variants.base(variant.base).sweeps
-    if curves and not variant.knob and sweeps:
-        knob, values = next(iter(sweeps.items()))
-        variant = Variant(**{**variant.__dict__, "knob": knob, "values": values})
+    asked = [(knob, values) for knob, values in knobs if variants.understands(variant, knob)]
+    if curves:
+        asked += variants.base(variant.base).sweeps.items()
+    if asked:
+        knob, values = asked[0]
+        variant = dataclasses.replace(variant, knob=knob, values=values)
     return variants.completed(variant)
 
 

@@ -13,6 +13,7 @@ import json
 import math
 import random
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from ashlar_lab.experiment import typed
 
@@ -108,8 +109,7 @@ class Stop:
     budget_s: float | None = None
 
 
-@dataclass(frozen=True)
-class Arm:
+class Arm(NamedTuple):
     """One cell of the experiment. The twin is the baseline run a second time: the A/A arm."""
 
     program: str

@@ -1,16 +1,8 @@
-"""One estimate from several machines: the machine as a factor.
+"""One estimate from several machines: the machine as a factor. docs/design/lab-machines.md says why.
 
-Within a machine the blocks are alike, and their 20 % trimmed mean says what holds there. Between machines the same program
-and variants may differ, and blocks of one machine say nothing of that. So:
-
-From `POPULATION` machines on, each machine gives one number and the interval is the trimmed t over these numbers. It holds for
-machines like these, whatever their speed and noise, and a machine that lies falls to the trimming. Group estimates under a
-t are valid, and conservative, when groups have unequal variances: R. Ibragimov and U. K. Müller, "t-Statistic Based
-Correlation and Heterogeneity Robust Inference", J. Business & Economic Statistics 28 (2010).
-
-With fewer machines a t over them would have two degrees of freedom or less and say nothing. There the estimate is the mean of these
-machines, with the errors within each added in squares, and speaks of them alone; if they contradict each other, the
-t over the machines is taken all the same, since then there is no such mean.
+From `POPULATION` machines on, each machine gives one number, its trimmed mean, and the interval is the trimmed t over these numbers. With
+fewer, the estimate is the mean of these machines, with the errors within each added in squares; if they contradict each other, the t over
+the machines is taken all the same, since then there is no such mean.
 """
 
 from __future__ import annotations
@@ -20,7 +12,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ashlar_lab.fit.trimmed import Trimmed, mean, summed, trimmed, trimmed_mean
+from ashlar_lab.fit.trimmed import Trimmed, mean, of_means, summed, trimmed, trimmed_mean
 
 # Machines that can stand for others. With five a fifth, one of them, is trimmed on each side.
 POPULATION = 5
@@ -32,17 +24,15 @@ DIFFER_BELOW_P = 0.01
 
 def across(groups: Sequence[Sequence[float]]) -> Trimmed:
     """The mean over machines with its error. `groups` has each machine's values, one per block; logarithms as a rule."""
+    count = sum(map(len, groups))
     if len(groups) >= POPULATION:
-        over = trimmed(means(groups))
-        return Trimmed(over.mean, over.error, over.freedom, sum(map(len, groups)))
+        return of_means(means(groups), count)
     parts = [trimmed(g) for g in groups]
-    count = sum(p.n for p in parts)
     if len(parts) == 1:
         return parts[0]
     if all(p.freedom >= 1 for p in parts) and not differ(parts):
         return mean(parts)
-    over = trimmed([p.mean for p in parts])
-    return Trimmed(over.mean, over.error, over.freedom, count)
+    return of_means([p.mean for p in parts], count)
 
 
 def means(groups: Sequence[Sequence[float]]) -> list[float]:

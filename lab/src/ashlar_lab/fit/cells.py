@@ -6,13 +6,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ashlar_lab.experiment.model import Variant
+from ashlar_lab.experiment.model import Arm, Variant
 from ashlar_lab.fit.across import across
 from ashlar_lab.fit.trimmed import Trimmed
 from ashlar_lab.store.run import Run
-from ashlar_lab.store.table import Arm, Table
-
-Cell = Arm
+from ashlar_lab.store.table import Table
 
 
 class Cells:
@@ -37,7 +35,7 @@ class Cells:
         self.reference = max(self.machines, key=lambda m: self.blocks_of[m]) if self.machines else ""
         self._number = {name: i for i, name in enumerate(table.machines)}
 
-    def series(self, metric: str, arm: Cell) -> tuple[np.ndarray, np.ndarray]:
+    def series(self, metric: str, arm: Arm) -> tuple[np.ndarray, np.ndarray]:
         """(blocks, values) of one metric in one arm, by block."""
         rows = self._rows.get(arm)
         if rows is None:
@@ -48,31 +46,30 @@ class Cells:
         there = ~np.isnan(values)
         return self.table.block[rows][there], values[there]
 
-    def values(self, metric: str, program: str, variant: str, value: str | None, role: str = "main") -> dict[int, float]:
-        """Block → value of one metric in one arm."""
-        blocks, values = self.series(metric, (program, variant, value, role))
-        return dict(zip(blocks.tolist(), values.tolist()))
-
-    def own(self, metric: str, arm: Cell) -> np.ndarray:
-        """Values of one arm on the reference machine, by block."""
+    def own(self, metric: str, arm: Arm) -> tuple[np.ndarray, np.ndarray]:
+        """The same of the reference machine's blocks."""
         blocks, values = self.series(metric, arm)
-        return values if len(self.machines) < 2 else values[self.machine_of(blocks) == self._number[self.reference]]
+        here = self._is_own(blocks)
+        return blocks[here], values[here]
 
     def machine_of(self, blocks: np.ndarray) -> np.ndarray:
         """The number of each block's machine."""
         return self._machine[np.searchsorted(self._blocks, blocks)]
 
-    def pairs(self, metric: str, first: Cell, second: Cell) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def pairs(self, metric: str, first: Arm, second: Arm) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """(blocks, values of the first, values of the second) over the blocks in which both arms succeeded."""
         (left, a), (right, b) = self.series(metric, first), self.series(metric, second)
         blocks, at_left, at_right = np.intersect1d(left, right, assume_unique=True, return_indices=True)
         return blocks, a[at_left], b[at_right]
 
-    def own_pairs(self, metric: str, first: Cell, second: Cell) -> list[tuple[float, float]]:
+    def own_pairs(self, metric: str, first: Arm, second: Arm) -> list[tuple[float, float]]:
         """Pairs of the reference machine's blocks."""
         blocks, a, b = self.pairs(metric, first, second)
-        here = self.machine_of(blocks) == self._number[self.reference] if len(blocks) else slice(None)
+        here = self._is_own(blocks)
         return list(zip(a[here].tolist(), b[here].tolist()))
+
+    def _is_own(self, blocks: np.ndarray) -> np.ndarray:
+        return self.machine_of(blocks) == self._number[self.reference] if len(blocks) else np.zeros(0, bool)
 
     def groups(self, blocks: np.ndarray, values: np.ndarray) -> dict[str, np.ndarray]:
         """Values by the machine of their blocks."""
@@ -83,16 +80,21 @@ class Cells:
         present, starts = np.unique(machine[order], return_index=True)
         return {self.table.machines[m]: part for m, part in zip(present, np.split(values[order], starts[1:]))}
 
-    def log_ratios(self, metric: str, first: Cell, second: Cell) -> dict[str, np.ndarray]:
+    def log_ratios(self, metric: str, first: Arm, second: Arm) -> dict[str, np.ndarray]:
         """Machine → log-ratios of its blocks."""
         blocks, a, b = self.pairs(metric, first, second)
         whole = (a > 0) & (b > 0)
         return self.groups(blocks[whole], np.log(a[whole] / b[whole]))
 
-    def log_ratio(self, metric: str, first: Cell, second: Cell) -> Trimmed | None:
+    def log_ratio(self, metric: str, first: Arm, second: Arm) -> Trimmed | None:
         """The log-ratio with its error, machines accounted for (`across`)."""
         groups = self.log_ratios(metric, first, second)
         return across(list(groups.values())) if groups else None
+
+
+def by_block(blocks: np.ndarray, values: np.ndarray) -> dict[int, float]:
+    """Block → value."""
+    return dict(zip(blocks.tolist(), values.tolist()))
 
 
 def common_values(first: Variant, second: Variant) -> list[tuple[str | None, str | None]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ashlar_lab.experiment.model import MAIN, Contrast, Experiment
+from ashlar_lab.experiment.model import Arm, Contrast, Experiment
 from ashlar_lab.fit.cells import Cells
 from ashlar_lab.fit.floor import floor_of, floor_of_difference, surely_above, surely_below
 from ashlar_lab.fit.ratios import over_programs
@@ -29,18 +29,14 @@ class Answer:
 
 def answers(experiment: Experiment, cells: Cells) -> list[Answer]:
     """Variants with a knob have curves instead, so they are left out."""
-    found = []
-    for contrast in experiment.contrasts:
-        if experiment.variant(contrast.variant).values or experiment.variant(contrast.against).values:
-            continue
-        found += _answers(experiment, cells, contrast)
-    return found
+    asked = [c for c in experiment.contrasts if not experiment.variant(c.variant).values and not experiment.variant(c.against).values]
+    return [answer for contrast in asked for answer in _answers(experiment, cells, contrast)]
 
 
 def _answers(experiment: Experiment, cells: Cells, contrast: Contrast) -> list[Answer]:
     found, pairs_of_arms = [], []
     for program in experiment.programs:
-        first, second = ((program.name, name, None, MAIN) for name in (contrast.variant, contrast.against))
+        first, second = (Arm(program.name, name, None) for name in (contrast.variant, contrast.against))
         if contrast.difference:
             pairs = cells.own_pairs(contrast.metric, first, second)
             estimate = mean_estimate([a - b for a, b in pairs], unit_of(contrast.metric).symbol) if pairs else None

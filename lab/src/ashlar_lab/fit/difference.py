@@ -9,17 +9,17 @@ is compared with itself.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from ashlar_lab.experiment.model import MAIN, Experiment
+from ashlar_lab.experiment.model import MAIN, Arm, Experiment
 from ashlar_lab.fit.across import POPULATION
 from ashlar_lab.fit.cells import Cells
 from ashlar_lab.fit.floor import floor_of, surely_above, surely_below
 from ashlar_lab.fit.ratios import comparisons, metrics_of
-from ashlar_lab.fit.trimmed import Estimate, Trimmed, exp_estimate, mean, summed, trimmed
+from ashlar_lab.fit.trimmed import Estimate, Trimmed, exp_estimate, mean, of_means, summed, trimmed
 from ashlar_lab.store.run import Run
 
 WORSE, BETTER, UNDECIDED, SAME = "worse", "better", "undecided", "within threshold"
@@ -43,49 +43,44 @@ def differences(experiment: Experiment, first: Sequence[Run], second: Sequence[R
                 threshold: float, relative: bool) -> list[Difference]:
     """Every arm that both stores have. `threshold` is a fraction: 0.05 lets 5 % pass."""
     a, b = Cells(first), Cells(second)
-    known = [m for m in metrics_of(experiment, a.table) if m in metrics_of(experiment, b.table)]
-    chosen = list(metrics) if metrics else [m for m in dict.fromkeys((experiment.time_metric, experiment.space_metric)) if m in known]
-    floors = {metric: max(floor_of(experiment, cells, metric) for cells in (a, b)) for metric in chosen}
-    found = []
-    for arm in experiment.arms():
-        if arm.role != MAIN or (relative and arm.variant == experiment.baseline):
-            continue
-        for metric in chosen:
-            cell = (arm.program, arm.variant, arm.value, MAIN)
-            left, right = _side(experiment, a, metric, cell, relative), _side(experiment, b, metric, cell, relative)
-            ratio = _between_machines(left, right)
-            if ratio is None:
-                continue
-            found.append(Difference(arm.program, arm.variant, arm.value, metric, ratio, floors[metric],
-                                    _judged(ratio, threshold, metric.endswith("_per_s"), floors[metric])))
-    return found
+    arms = [arm for arm in experiment.arms() if arm.role == MAIN and not (relative and arm.variant == experiment.baseline)]
+
+    def ratio(arm: Arm, metric: str) -> Estimate | None:
+        return _between_machines(*(_side(experiment, cells, metric, arm, relative) for cells in (a, b)))
+
+    return _differences(experiment, (a, b), metrics, threshold, arms, ratio)
 
 
 def within(experiment: Experiment, runs: Sequence[Run], metrics: Sequence[str] | None, threshold: float) -> list[Difference]:
     """Every variant against the baseline in the same blocks: the paired ratio, judged as a difference of stores is."""
     cells = Cells(runs)
-    known = metrics_of(experiment, cells.table)
-    chosen = list(metrics) if metrics else [m for m in dict.fromkeys((experiment.time_metric, experiment.space_metric)) if m in known]
-    found = []
-    for program, variant, value, first, second in comparisons(experiment):
-        for metric in chosen:
-            ratio = cells.log_ratio(metric, first, second)
-            if ratio is not None:
-                e = exp_estimate(ratio)
-                floor = floor_of(experiment, cells, metric)
-                found.append(Difference(program, variant, value, metric, e, floor, _judged(e, threshold, metric.endswith("_per_s"), floor)))
-    return found
+    arms = {Arm(program, variant, value): pair for program, variant, value, *pair in comparisons(experiment)}
+
+    def ratio(arm: Arm, metric: str) -> Estimate | None:
+        found = cells.log_ratio(metric, *arms[arm])
+        return exp_estimate(found) if found else None
+
+    return _differences(experiment, (cells,), metrics, threshold, arms, ratio)
 
 
-def _side(experiment: Experiment, cells: Cells, metric: str, cell, relative: bool) -> dict[str, Trimmed]:
+def _differences(experiment: Experiment, stores: Sequence[Cells], metrics: Sequence[str] | None, threshold: float, arms: Iterable[Arm], ratio_of: Callable) -> list[Difference]:
+    """Of every arm and metric that has a ratio; the metrics are time and space where none are named and all stores have them."""
+    known = [metrics_of(experiment, cells.table) for cells in stores]
+    usual = [m for m in dict.fromkeys((experiment.time_metric, experiment.space_metric)) if all(m in of_store for of_store in known)]
+    floors = {metric: max(floor_of(experiment, cells, metric) for cells in stores) for metric in metrics or usual}
+    return [Difference(*arm[:3], metric, ratio, floor, _judged(ratio, threshold, metric.endswith("_per_s"), floor))
+            for arm in arms for metric, floor in floors.items() if (ratio := ratio_of(arm, metric))]
+
+
+def _side(experiment: Experiment, cells: Cells, metric: str, arm: Arm, relative: bool) -> dict[str, Trimmed]:
     """One store's side, by machine."""
     if relative:
         baseline = experiment.variant(experiment.baseline)
-        own = cell[2] and baseline.value_at(experiment.variant(cell[1]).knob, cell[2])
+        own = arm.value and baseline.value_at(experiment.variant(arm.variant).knob, arm.value)
         value = own or baseline.middle_value()
-        groups = cells.log_ratios(metric, cell, (cell[0], baseline.name, value, MAIN))
+        groups = cells.log_ratios(metric, arm, Arm(arm.program, baseline.name, value))
     else:
-        blocks, values = cells.series(metric, cell)
+        blocks, values = cells.series(metric, arm)
         groups = cells.groups(blocks[values > 0], np.log(values[values > 0]))
     return {machine: trimmed(logs) for machine, logs in groups.items()}
 
@@ -98,8 +93,8 @@ def _between_machines(first: dict[str, Trimmed], second: dict[str, Trimmed]) -> 
     each = [_between(first[m], second[m]) for m in both]
     n = min(sum(side[m].n for m in both) for side in (first, second))
     known = len(each) < POPULATION and all(e.freedom >= 1 for e in each)
-    means = mean(each) if known else trimmed([e.mean for e in each])
-    return exp_estimate(Trimmed(means.mean, means.error, means.freedom, n))
+    means = mean(each, n) if known else of_means([e.mean for e in each], n)
+    return exp_estimate(means)
 
 
 def _between(left: Trimmed, right: Trimmed) -> Trimmed:

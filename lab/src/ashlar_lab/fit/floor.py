@@ -10,16 +10,16 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 
-from ashlar_lab.experiment.model import MAIN, TWIN, Experiment
-from ashlar_lab.fit.cells import Cell, Cells
+from ashlar_lab.experiment.model import TWIN, Arm, Experiment
+from ashlar_lab.fit.cells import Cells
 from ashlar_lab.fit.trimmed import Estimate, mean_estimate
 
 
-def twins(experiment: Experiment, program: str) -> tuple[Cell, Cell]:
+def twins(experiment: Experiment, program: str) -> tuple[Arm, Arm]:
     """The two arms of the A/A comparison."""
     baseline = experiment.variant(experiment.baseline)
     value = baseline.middle_value()
-    return (program, baseline.name, value, TWIN), (program, baseline.name, value, MAIN)
+    return Arm(program, baseline.name, value, TWIN), Arm(program, baseline.name, value)
 
 
 def floor_of(experiment: Experiment, cells: Cells, metric: str) -> float:

@@ -25,11 +25,8 @@ class Gate:
     passed: bool
     rejected: bool
     reason: str
-    f_statistic: float | None
     p_value: float | None
     worst_misfit: float
-    space_error: float
-    time_error: float
 
 
 def errors_of_means(log_space: np.ndarray, log_time: np.ndarray, effect: np.ndarray) -> tuple[float, float, int]:
@@ -54,7 +51,7 @@ def judge(log_space: np.ndarray, log_time: np.ndarray, effect: np.ndarray, model
     worst = float(np.abs(misfit).max())
     slope = model.b[0] / gap**2 * space / predicted
     points = len(space)
-    f_statistic = p_value = None
+    p_value = None
     if points > 3 and freedom > 0 and time_error > 0:
         from scipy.special import ncfdtr
 
@@ -65,7 +62,7 @@ def judge(log_space: np.ndarray, log_time: np.ndarray, effect: np.ndarray, model
     untestable = _untestable(points, freedom, space)
     contradictions = [] if untestable else [c for c in (_lack_of_fit(p_value, worst), _rise(space, log_mean, time_error, freedom, space_unit)) if c]
     reason = untestable or "; ".join(contradictions) or model.at_bound(float(space.min()))
-    return Gate(not reason, bool(contradictions), reason, f_statistic, p_value, worst, space_error, time_error)
+    return Gate(not reason, bool(contradictions), reason, p_value, worst)
 
 
 def undetermined(parameters: Mapping[str, Estimate], smallest_space: float) -> str:

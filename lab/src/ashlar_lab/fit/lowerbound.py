@@ -14,8 +14,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ashlar_lab.experiment.model import MAIN, PERCENTILES, Experiment
-from ashlar_lab.fit.cells import Cell, Cells
+from ashlar_lab.experiment.model import PERCENTILES, Arm, Experiment
+from ashlar_lab.fit.cells import Cells, by_block
 from ashlar_lab.fit.trimmed import Estimate, exp_estimate, trimmed, trimmed_mean
 from ashlar_lab.metrics import unit_of
 
@@ -38,22 +38,13 @@ class LowerBound:
 
 def lower_bounds(experiment: Experiment, cells: Cells) -> list[LowerBound]:
     """Only of times that are totals of a run, as the collector's time is; a latency is not."""
-    found: list[LowerBound] = []
-    for program in experiment.programs if experiment.time_metric not in PERCENTILES else ():
-        found += _of_program(experiment, cells, program.name)
-    return found
-
-
-def _of_reference(cells: Cells, metric: str, arm: Cell) -> dict[int, float]:
-    """Block → value on the reference machine."""
-    blocks, values = cells.series(metric, arm)
-    groups = cells.groups(blocks, blocks), cells.groups(blocks, values)
-    return dict(zip(*(g.get(cells.reference, np.zeros(0)).tolist() for g in groups)))
+    programs = experiment.programs if experiment.time_metric not in PERCENTILES else ()
+    return [bound for program in programs for bound in _of_program(experiment, cells, program.name)]
 
 
 def _of_program(experiment: Experiment, cells: Cells, program: str) -> Sequence[LowerBound]:
     arms = [(v.name, value) for v in experiment.variants for value in v.values or (None,)]
-    time = {arm: _of_reference(cells, experiment.time_metric, (program, *arm, MAIN)) for arm in arms}
+    time = {arm: by_block(*cells.own(experiment.time_metric, Arm(program, *arm))) for arm in arms}
     time = {arm: values for arm, values in time.items() if values}
     if len(time) < 2:
         return []
@@ -61,7 +52,7 @@ def _of_program(experiment: Experiment, cells: Cells, program: str) -> Sequence[
     if not blocks:
         return []
     arms = list(time)
-    collector = {arm: _of_reference(cells, _COLLECTOR_TIME, (program, *arm, MAIN)) for arm in arms}
+    collector = {arm: by_block(*cells.own(_COLLECTOR_TIME, Arm(program, *arm))) for arm in arms}
     attributed = all(set(blocks) <= set(collector[arm]) for arm in arms)
     totals = np.array([[time[arm][b] for b in blocks] for arm in arms])
     unit = unit_of(experiment.time_metric)

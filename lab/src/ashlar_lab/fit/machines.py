@@ -8,11 +8,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ashlar_lab.experiment.model import MAIN, TWIN, Experiment
+from ashlar_lab.experiment.model import Experiment
 from ashlar_lab.fit.across import DIFFER_BELOW_P, POPULATION, apart
 from ashlar_lab.fit.cells import Cells
+from ashlar_lab.fit.floor import twins
 from ashlar_lab.fit.ratios import comparisons
-from ashlar_lab.fit.trimmed import Estimate, Trimmed, exp_estimate, mean, trimmed
+from ashlar_lab.fit.trimmed import Estimate, Trimmed, exp_estimate, mean, of_means, trimmed
 
 # A machine stands out when it is further from the middle than this many robust standard deviations of the others.
 _FAR = 4.0
@@ -89,7 +90,7 @@ def _speeds(experiment: Experiment, cells: Cells) -> tuple[dict[str, Estimate], 
     ratios: dict[str, list[Trimmed]] = {}
     noises: dict[str, list[float]] = {}
     for arm in experiment.arms():
-        blocks, values = cells.series(experiment.time_metric, (arm.program, arm.variant, arm.value, arm.role))
+        blocks, values = cells.series(experiment.time_metric, arm)
         logs = {m: np.log(v[v > 0]) for m, v in cells.groups(blocks, values).items()}
         parts = {m: trimmed(v) for m, v in logs.items() if len(v)}
         for name, part in parts.items():
@@ -99,19 +100,14 @@ def _speeds(experiment: Experiment, cells: Cells) -> tuple[dict[str, Estimate], 
                 reference = parts[cells.reference]
                 ratios.setdefault(name, []).append(Trimmed(part.mean - reference.mean, math.hypot(part.error, reference.error),
                                                            max(0, min(part.freedom, reference.freedom)), part.n))
-    speeds = {}
-    for name, parts in ratios.items():
-        middle = sorted(parts, key=lambda t: t.mean)[len(parts) // 2]
-        speeds[name] = exp_estimate(middle)
+    speeds = {name: exp_estimate(sorted(parts, key=lambda t: t.mean)[len(parts) // 2]) for name, parts in ratios.items()}
     return speeds, {name: float(np.median(found)) for name, found in noises.items()}
 
 
 def _compared(experiment: Experiment, cells: Cells) -> tuple[list[Disagreement], list[Spread]]:
     asked = [(p, v, k, metric, first, second) for p, v, k, first, second in comparisons(experiment)
              for metric in (experiment.time_metric, experiment.space_metric)]
-    baseline = experiment.variant(experiment.baseline)
-    twins = [(p.name, baseline.name, baseline.middle_value(), experiment.time_metric) for p in experiment.programs]
-    asked += [(p, v, k, metric, (p, v, k, TWIN), (p, v, k, MAIN)) for p, v, k, metric in twins]
+    asked += [(*main[:3], experiment.time_metric, twin, main) for twin, main in (twins(experiment, p.name) for p in experiment.programs)]
     disagreements, spreads = [], []
     tests = len(asked) * len(cells.machines)
     for program, variant, value, metric, first, second in asked:
@@ -171,10 +167,7 @@ def _with_error(part: Trimmed, pooled: Trimmed | None) -> Trimmed:
 def _of_others(parts: dict[str, Trimmed], name: str) -> Trimmed:
     pooled = _pooled(parts)
     rest = [_with_error(t, pooled) for other, t in parts.items() if other != name]
-    if len(rest) >= POPULATION:
-        over = trimmed([t.mean for t in rest])
-        return Trimmed(over.mean, over.error, over.freedom, sum(t.n for t in rest))
-    return mean(rest)
+    return of_means([t.mean for t in rest], sum(t.n for t in rest)) if len(rest) >= POPULATION else mean(rest)
 
 
 def _spread(program: str, variant: str, value: str | None, metric: str, parts: dict[str, Trimmed]) -> Spread:
@@ -190,4 +183,3 @@ def named(disagreements: Sequence[Disagreement]) -> list[str]:
     """The machines that disagree, most often first."""
     names = [d.machine for d in disagreements]
     return sorted(set(names), key=lambda n: (-names.count(n), n))
-

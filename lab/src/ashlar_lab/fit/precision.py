@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 
-from ashlar_lab.experiment.model import MAIN, Experiment
+from ashlar_lab.experiment.model import Arm, Experiment
 from ashlar_lab.fit.cells import Cells
 from ashlar_lab.fit.curves import curves_of
 from ashlar_lab.fit.ratios import comparisons
@@ -27,11 +27,11 @@ def precise_enough(experiment: Experiment, runs: Sequence[Run]) -> bool:
 def _of_points(experiment: Experiment, cells: Cells) -> Iterator[float]:
     """Time and space of every variant against the baseline, where one of the two has no knob."""
     for _, _, _, first, second in comparisons(experiment):
-        if first[2] is None or second[2] is None:
+        if first.value is None or second.value is None:
             yield from _of_pair(experiment, cells, first, second)
 
 
-def _of_pair(experiment: Experiment, cells: Cells, first, second) -> Iterator[float]:
+def _of_pair(experiment: Experiment, cells: Cells, first: Arm, second: Arm) -> Iterator[float]:
     for metric in (experiment.time_metric, experiment.space_metric):
         ratio = cells.log_ratio(metric, first, second)
         if ratio is not None:
@@ -46,6 +46,6 @@ def _of_curves(experiment: Experiment, cells: Cells) -> Iterator[float]:
         for curve in curves:
             if any(curve.variant in (c.first, c.second) for c in areas):
                 continue
-            middle = (program.name, curve.variant, curve.points[len(curve.points) // 2].value, MAIN)
-            for point in curve.points:
-                yield from _of_pair(experiment, cells, (*middle[:2], point.value, MAIN), middle)
+            arms = [Arm(program.name, curve.variant, point.value) for point in curve.points]
+            for arm in arms:
+                yield from _of_pair(experiment, cells, arm, arms[len(arms) // 2])

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ashlar_lab.experiment.model import MAIN, Experiment
+from ashlar_lab.experiment.model import MAIN, Arm, Experiment
 from ashlar_lab.fit.across import POPULATION, means
-from ashlar_lab.fit.cells import Cell, Cells, common_values
+from ashlar_lab.fit.cells import Cells, common_values
 from ashlar_lab.fit.floor import twins
-from ashlar_lab.fit.trimmed import Estimate, Trimmed, exp_estimate, geometric_mean, mean_estimate, trimmed
+from ashlar_lab.fit.trimmed import Estimate, exp_estimate, geometric_mean, mean_estimate, of_means
 from ashlar_lab.metrics import COUNTED, SERVED, SPACES, TIMES, unit_of
 from ashlar_lab.store.table import Table
 
@@ -71,18 +71,11 @@ def metrics_of(experiment: Experiment, table: Table) -> list[str]:
 
 def levels(experiment: Experiment, cells: Cells, metrics: Sequence[str]) -> list[Level]:
     """Every metric of every arm."""
-    found = []
-    for arm in experiment.arms():
-        if arm.role != MAIN:
-            continue
-        for metric in metrics:
-            values = cells.own(metric, (arm.program, arm.variant, arm.value, MAIN))
-            if len(values):
-                found.append(Level(arm.program, arm.variant, arm.value, metric, mean_estimate(values, unit_of(metric).symbol), float(np.median(values))))
-    return found
+    values = ((arm, metric, cells.own(metric, arm)[1]) for arm in experiment.arms() if arm.role == MAIN for metric in metrics)
+    return [Level(*arm[:3], metric, mean_estimate(own, unit_of(metric).symbol), float(np.median(own))) for arm, metric, own in values if len(own)]
 
 
-def comparisons(experiment: Experiment) -> Iterator[tuple[str, str, str | None, Cell, Cell]]:
+def comparisons(experiment: Experiment) -> Iterator[tuple[str, str, str | None, Arm, Arm]]:
     """(program, variant, knob value, arm, arm of the baseline) of every comparison with the baseline."""
     baseline = experiment.variant(experiment.baseline)
     for program in experiment.programs:
@@ -90,17 +83,15 @@ def comparisons(experiment: Experiment) -> Iterator[tuple[str, str, str | None, 
             if variant.name == baseline.name:
                 continue
             for value, of_baseline in common_values(variant, baseline):
-                first, second = (program.name, variant.name, value, MAIN), (program.name, baseline.name, of_baseline, MAIN)
-                yield program.name, variant.name, value or of_baseline, first, second
+                yield program.name, variant.name, value or of_baseline, Arm(program.name, variant.name, value), Arm(program.name, baseline.name, of_baseline)
 
 
 def ratios(experiment: Experiment, cells: Cells, metrics: Sequence[str]) -> list[Ratio]:
     asked = list(comparisons(experiment))
-    found = ((p, v, k, metric, cells.log_ratio(metric, first, second)) for metric in metrics for p, v, k, first, second in asked)
-    return [Ratio(p, v, k, metric, exp_estimate(t)) for p, v, k, metric, t in found if t is not None]
+    return [Ratio(*arm, metric, exp_estimate(t)) for metric in metrics for *arm, first, second in asked if (t := cells.log_ratio(metric, first, second))]
 
 
-def over_programs(cells: Cells, metric: str, arms: Sequence[tuple[Cell, Cell]]) -> Estimate | None:
+def over_programs(cells: Cells, metric: str, arms: Sequence[tuple[Arm, Arm]]) -> Estimate | None:
     """The geometric mean of the ratios of pairs of arms, one for each program. With machines that stand for others each
     machine gives one mean over the programs, as whatever it favours it may favour in all of them."""
     by_arms = [cells.log_ratios(metric, first, second) for first, second in arms]
@@ -108,8 +99,8 @@ def over_programs(cells: Cells, metric: str, arms: Sequence[tuple[Cell, Cell]]) 
     if len(shared) < POPULATION:
         parts = [cells.log_ratio(metric, first, second) for first, second in arms]
         return geometric_mean([p for p in parts if p is not None])
-    over = trimmed(np.mean([means([groups[machine] for machine in sorted(shared)]) for groups in by_arms], axis=0))
-    return exp_estimate(Trimmed(over.mean, over.error, over.freedom, min(sum(map(len, groups.values())) for groups in by_arms)))
+    over = np.mean([means([groups[machine] for machine in sorted(shared)]) for groups in by_arms], axis=0)
+    return exp_estimate(of_means(over, min(sum(map(len, groups.values())) for groups in by_arms)))
 
 
 def summaries(experiment: Experiment, cells: Cells, metrics: Sequence[str]) -> list[Summary]:
@@ -118,7 +109,7 @@ def summaries(experiment: Experiment, cells: Cells, metrics: Sequence[str]) -> l
         return []
     found = []
     for metric in metrics:
-        by_variant: dict[str, list[tuple[Cell, Cell]]] = {}
+        by_variant: dict[str, list[tuple[Arm, Arm]]] = {}
         for _, variant, _, first, second in comparisons(experiment):
             if cells.log_ratios(metric, first, second):
                 by_variant.setdefault(variant, []).append((first, second))
@@ -131,14 +122,8 @@ def summaries(experiment: Experiment, cells: Cells, metrics: Sequence[str]) -> l
 
 def noise(experiment: Experiment, cells: Cells, metrics: Sequence[str]) -> list[Ratio]:
     """The baseline against itself. Whatever differs here is noise, and its size is the noise floor."""
-    found = []
-    for metric in metrics:
-        for program in experiment.programs:
-            first, second = twins(experiment, program.name)
-            ratio = cells.log_ratio(metric, first, second)
-            if ratio is not None:
-                found.append(Ratio(*second[:3], metric, exp_estimate(ratio)))
-    return found
+    asked = [twins(experiment, program.name) for program in experiment.programs]
+    return [Ratio(*second[:3], metric, exp_estimate(t)) for metric in metrics for first, second in asked if (t := cells.log_ratio(metric, first, second))]
 
 
 def overheads(experiment: Experiment, cells: Cells, metrics: Sequence[str]) -> list[Overhead]:
@@ -152,18 +137,14 @@ def overheads(experiment: Experiment, cells: Cells, metrics: Sequence[str]) -> l
         for program in experiment.programs:
             best_of: dict[str, tuple[float, str | None]] = {}
             for variant in experiment.variants:
-                means = []
-                for value in variant.values or (None,):
-                    values = cells.own(metric, (program.name, variant.name, value, MAIN))
-                    if len(values) and values.min() > 0:
-                        means.append((mean_estimate(values).value, value))
-                if means:
+                values = ((value, cells.own(metric, Arm(program.name, variant.name, value))[1]) for value in variant.values or (None,))
+                if means := [(mean_estimate(own).value, value) for value, own in values if len(own) and own.min() > 0]:
                     best_of[variant.name] = min(means)
             if len(best_of) < 2:
                 continue
             best = min(best_of, key=lambda name: best_of[name][0])
             for name, (_, value) in best_of.items():
-                ratio = cells.log_ratio(metric, (program.name, name, value, MAIN), (program.name, best, best_of[best][1], MAIN))
+                ratio = cells.log_ratio(metric, Arm(program.name, name, value), Arm(program.name, best, best_of[best][1]))
                 if ratio is not None:
                     e = exp_estimate(ratio)
                     found.append(Overhead(program.name, name, metric, best, Estimate(e.value - 1, e.low - 1, e.high - 1, e.n)))

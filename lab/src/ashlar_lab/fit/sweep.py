@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ashlar_lab.experiment.model import MAIN, Experiment
+from ashlar_lab.experiment.model import Arm, Experiment
 from ashlar_lab.fit.across import POPULATION, across
-from ashlar_lab.fit.cells import Cells
+from ashlar_lab.fit.cells import Cells, by_block
 from ashlar_lab.fit.trimmed import Trimmed, trimmed_columns, trimmed_mean
 
 
@@ -23,9 +23,7 @@ class Sweep:
     values: dict[str, tuple[str, ...]]
     space: dict[str, np.ndarray]
     time: dict[str, np.ndarray]
-    dropped: tuple[str, ...]
     strata: tuple[int, ...] = ()  # the machine of each block, where a few machines took part
-    machines: bool = False  # whether each block stands for a whole machine
 
     def block_effect(self) -> np.ndarray:
         """Log of how slow each block was, as seen by the median over all arms; sums to about zero."""
@@ -38,29 +36,22 @@ def sweep_of(experiment: Experiment, cells: Cells, program: str) -> Sweep | None
     series: dict[tuple[str, str], tuple[dict[int, float], dict[int, float]]] = {}
     for variant in experiment.variants:
         for value in variant.values:
-            arm = (program, variant.name, value, MAIN)
-            space, time = cells.values(experiment.space_metric, *arm), cells.values(experiment.time_metric, *arm)
-            series[(variant.name, value)] = (space, time)
+            space, time = (by_block(*cells.series(metric, Arm(program, variant.name, value))) for metric in (experiment.space_metric, experiment.time_metric))
+            series[variant.name, value] = (space, time)
     every = set().union(*(set(t) for _, t in series.values())) if series else set()
     kept = {k: v for k, v in series.items() if len(v[1].keys() & v[0].keys()) > len(every) / 2}
     if not kept:
         return None
     blocks = tuple(sorted(set.intersection(*(set(t) & set(s) for s, t in kept.values()))))
-    if len(blocks) < 1:
-        return None
-    values = {}
-    for variant in experiment.variants:
-        own = tuple(v for v in variant.values if (variant.name, v) in kept)
-        if len(own) >= 2:
-            values[variant.name] = own
-    if not values:
+    own = {variant.name: tuple(v for v in variant.values if (variant.name, v) in kept) for variant in experiment.variants}
+    values = {name: those for name, those in own.items() if len(those) >= 2}
+    if not blocks or not values:
         return None
 
     def logs(index: int) -> dict[str, np.ndarray]:
         return {name: np.log(np.array([[kept[(name, v)][index][b] for b in blocks] for v in own])) for name, own in values.items()}
 
-    dropped = tuple(f"{name} {value}" for name, value in series if (name, value) not in kept)
-    whole = Sweep(program, blocks, values, logs(0), logs(1), dropped)
+    whole = Sweep(program, blocks, values, logs(0), logs(1))
     return whole if len(cells.machines) < 2 else _at_one_speed(whole, cells)
 
 
@@ -82,7 +73,7 @@ def _at_one_speed(sweep: Sweep, cells: Cells) -> Sweep:
         return np.stack([trimmed_mean(values[:, machine == m]) for m in present], axis=1)
 
     return dataclasses.replace(sweep, blocks=tuple(present.tolist()), space={n: by_machine(s) for n, s in sweep.space.items()},
-                               time={n: by_machine(t) for n, t in time.items()}, machines=True)
+                               time={n: by_machine(t) for n, t in time.items()})
 
 
 @dataclass(frozen=True)
@@ -107,7 +98,7 @@ def moved(sweep: Sweep) -> dict[str, Points]:
             for name, time in sweep.time.items()}
 
 
-def by_block(rows: np.ndarray) -> np.ndarray:
+def said_by_blocks(rows: np.ndarray) -> np.ndarray:
     """What each block says of a quantity that was computed from all rows of `Points`: its value, plus what moving towards the block
     and away from it makes of it. Of a mean this is the block's own value; of a ratio of two means the block's own ratio. Its
     first axis is that of the blocks."""
@@ -118,7 +109,7 @@ def by_block(rows: np.ndarray) -> np.ndarray:
 def over_blocks(sweep: Sweep, rows: np.ndarray) -> list[Trimmed]:
     """The trimmed t over what the blocks say of each column of `rows`, machines being a factor. The quantities are logarithms, or
     relative to their size."""
-    said = by_block(rows)
+    said = said_by_blocks(rows)
     if not sweep.strata:
         return trimmed_columns(said)
     strata = np.array(sweep.strata)

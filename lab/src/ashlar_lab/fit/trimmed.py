@@ -7,6 +7,7 @@ Source: K. K. Yuen, "The two-sample trimmed t for unequal population variances",
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,7 +15,6 @@ from dataclasses import dataclass
 import numpy as np
 
 TRIM = 0.2
-LEVEL = 0.95
 # With 3 and 4 blocks nothing is trimmed, and of one-sided noise the nominal 95 % interval covers 88 to 92 %; from 5 on 93 to 97 %.
 LEAST_BLOCKS = 5
 
@@ -43,12 +43,13 @@ class Trimmed:
     freedom: float
     n: int
 
-    def half_width(self, level: float = LEVEL) -> float:
+    def half_width(self) -> float:
+        """Of the 95 % interval."""
         if not self.enough():
             return math.inf
         from scipy.special import stdtrit
 
-        return float(stdtrit(self.freedom, 0.5 + level / 2)) * self.error
+        return float(stdtrit(self.freedom, 0.975)) * self.error
 
     def enough(self) -> bool:
         """Whether it rests on enough blocks for an interval."""
@@ -73,6 +74,11 @@ def trimmed(values: Sequence[float]) -> Trimmed:
     if len(values) == 0:
         raise ValueError("a trimmed mean needs at least one value")
     return trimmed_columns(np.asarray(values, float)[:, None])[0]
+
+
+def of_means(means: Sequence[float], n: int) -> Trimmed:
+    """The trimmed mean of what machines say, each one number; it rests on `n` blocks."""
+    return dataclasses.replace(trimmed(means), n=n)
 
 
 def trimmed_columns(values: np.ndarray) -> list[Trimmed]:

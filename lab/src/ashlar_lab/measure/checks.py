@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
+from ashlar.errors import BadInput
 from ashlar_lab import variants
-from ashlar_lab.errors import BadInput
 from ashlar_lab.experiment.model import CHECK, Arm, Experiment
 from ashlar_lab.measure import machine
 from ashlar_lab.measure.run import run_arm
@@ -23,9 +23,7 @@ def check_runs(experiment: Experiment, expected: dict[str, str], on_start: Calla
             for v in sorted(experiment.variants, key=lambda v: v.name != experiment.baseline)]
     for position, arm in enumerate(arms):
         on_start(arm, f"check {position + 1} of {len(arms)}")
-        run = run_arm(experiment, arm, -1, position, expected.get(arm.program))
-        if run.state == OK and run.checksum and arm.variant == experiment.baseline:
-            expected[arm.program] = run.checksum
+        run = run_arm(experiment, arm, -1, position, expected)
         if run.state == WRONG_LIBRARY:
             raise BadInput(f"{arm.label()}: {run.reason}")
         if run.state != OK and arm.variant == experiment.baseline:

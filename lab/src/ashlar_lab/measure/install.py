@@ -6,7 +6,7 @@ import os
 import subprocess
 from collections.abc import Sequence
 
-from ashlar_lab.errors import BadInput
+from ashlar.errors import BadInput
 from ashlar_lab.variants import BASES, library_file
 
 

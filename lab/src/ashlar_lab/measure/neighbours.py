@@ -8,7 +8,8 @@ from collections import defaultdict
 from dataclasses import dataclass
 from pathlib import Path
 
-_TICKS_PER_S = os.sysconf("SC_CLK_TCK")
+from ashlar.processes import TICKS_PER_S, stat_of
+
 _NAMED = 3
 _WORTH_NAMING_S = 0.05
 
@@ -57,18 +58,15 @@ def look(root: Path = Path("/proc")) -> Look | None:
             started, process = found
             processes[(int(entry.name), started)] = process
     user, nice, system, steal = ticks[0], ticks[1], ticks[2], ticks[7]
-    return Look((user + nice + system) / _TICKS_PER_S, steal / _TICKS_PER_S, sum(u.ru_utime + u.ru_stime for u in used), processes)
+    return Look((user + nice + system) / TICKS_PER_S, steal / TICKS_PER_S, sum(u.ru_utime + u.ru_stime for u in used), processes)
 
 
 def _process(stat: Path) -> tuple[int, Process] | None:
     try:
-        text = stat.read_bytes().decode(errors="replace")
+        told = stat_of(stat.read_text(errors="replace"))
     except OSError:
         return None  # it has ended since the folder was listed
-    name = text[text.index("(") + 1:text.rindex(")")]
-    fields = text[text.rindex(")") + 2:].split()  # from the third field of proc(5) on
-    user, system, children_user, children_system = (int(n) for n in fields[11:15])
-    return int(fields[19]), Process(int(fields[1]), name, (user + system) / _TICKS_PER_S, (children_user + children_system) / _TICKS_PER_S)
+    return told.started, Process(told.parent, told.name, told.cpu_s, told.children_s)
 
 
 def between(before: Look | None, after: Look | None, lab: int | None = None) -> Neighbours | None:

@@ -1,11 +1,8 @@
-"""What being measured costs the measured program: one long run, watched in some short windows and not in others.
+"""What being measured costs the measured program: one long run, watched in some short windows and not in others (docs/design/lab-launcher.md).
 
-Whole processes differ from each other by far more than the one per cent that is asked about, and so do neighbouring
-seconds on a shared host; nothing is compared between processes, and little between seconds. A steady program notes the
-time after each small, equal piece of work. The launcher watches it in windows of a twentieth of a second and looks away in
-others: each round has one watched and two bare windows in shuffled order, and the second bare one shows how far equal windows
-differ. A block is many rounds, since the costliest kind of sampling comes only about once a watched second: the time of a
-piece is a plain mean over the block's windows of one way, nothing trimmed, and the ratios of blocks are what the interval is of.
+A steady program notes the time after each small, equal piece of work. Each round has one watched and two bare windows in shuffled order; the
+second bare one shows how far equal windows differ. A block is many rounds and counts by the plain mean time of a piece: nothing is trimmed
+there, since the costliest kind of sampling comes only about once a watched second.
 """
 
 from __future__ import annotations
@@ -22,9 +19,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ashlar_lab.errors import BadInput
-from ashlar_lab.fit.trimmed import Estimate, ratio_estimate
+from ashlar.errors import BadInput
 from ashlar.memory import launcher
+from ashlar_lab.fit.trimmed import Estimate, ratio_estimate
 from ashlar_lab.measure import cgroup, neighbours, run
 
 WAYS = WATCHED, BARE, BARE_TWIN = "watched", "bare", "bare twin"

@@ -1,8 +1,9 @@
-"""The progress line: what runs now, how far, how long still."""
+"""The progress line: what runs now, how far, how long still; of several machines, who takes part."""
 
 from __future__ import annotations
 
 import sys
+import time
 from collections import defaultdict
 from statistics import fmean
 
@@ -13,26 +14,31 @@ from ashlar_lab.experiment.model import Arm, Experiment
 from ashlar_lab.store.run import OK, Run
 
 
-class Progress:
-    """Shown on standard error when that is a terminal; in a pipe only failures are printed."""
+class _Line:
+    """Shown on standard error when that is a terminal."""
 
-    def __init__(self, experiment: Experiment, quiet: bool = False):
-        self._experiment = experiment
-        self._console = Terminal(stderr=True)
-        self._quiet = quiet
-        self._seconds: dict[tuple, list[float]] = defaultdict(list)
-        self._blocks_done: dict[tuple, int] = defaultdict(int)
-        self._bar = Bar(Column("{task.fields[stage]}"), BarColumn(), Column("{task.percentage:>3.0f} %"),
-                        TimeElapsedColumn(), Column("{task.fields[left]}"), Column("{task.fields[arm]}", "dim"),
+    def __init__(self, experiment: Experiment, quiet: bool, stage: str, *more: Column, **fields: str):
+        self._stop, self._quiet, self._console = experiment.stop, quiet, Terminal(stderr=True)
+        self._bar = Bar(Column("{task.fields[stage]}"), BarColumn(), Column("{task.percentage:>3.0f} %"), TimeElapsedColumn(), Column("{task.fields[left]}"), *more,
                         console=self._console, disable=quiet or not sys.stderr.isatty(), transient=True)
-        self._task = self._bar.add_task("", total=None, stage="starting", left="", arm="")
+        self._task = self._bar.add_task("", total=None, stage=stage, left="", **fields)
 
-    def __enter__(self) -> "Progress":
+    def __enter__(self):
         self._bar.start()
         return self
 
     def __exit__(self, *_) -> None:
         self._bar.stop()
+
+
+class Progress(_Line):
+    """In a pipe only failures are printed."""
+
+    def __init__(self, experiment: Experiment, quiet: bool = False):
+        super().__init__(experiment, quiet, "starting", Column("{task.fields[arm]}", "dim"), arm="")
+        self._experiment = experiment
+        self._seconds: dict[tuple, list[float]] = defaultdict(list)
+        self._blocks_done: dict[tuple, int] = defaultdict(int)
 
     def resumed(self, runs: list[Run]) -> None:
         for run in runs:
@@ -42,10 +48,10 @@ class Progress:
     def starts(self, arm: Arm, stage: str) -> None:
         self._bar.update(self._task, stage=stage, arm=arm.label())
 
-    def ended(self, arm: Arm, run: Run) -> None:
+    def ended(self, run: Run) -> None:
         self._note(run)
         if run.state != OK and not self._quiet:
-            self._console.marked(f"{run.state}:", "yellow", f"{arm.label()}: {run.reason}")
+            self._console.marked(f"{run.state}:", "yellow", f"{run.arm.label()}: {run.reason}")
         self._refresh()
 
     def _note(self, run: Run) -> None:
@@ -61,15 +67,40 @@ class Progress:
             return
         total = left = 0.0
         for arm in arms:
-            seconds = self._seconds.get((arm.program, arm.variant, arm.value))
+            seconds = self._seconds.get(arm[:3])
             each = fmean(seconds) if seconds else fmean(known)
-            total += each * self._experiment.stop.blocks_max
-            left += each * (self._experiment.stop.blocks_max - self._blocks_done[(arm.program, arm.variant, arm.value, arm.role)])
-        budget = self._experiment.stop.budget_s
-        if budget:
+            total += each * self._stop.blocks_max
+            left += each * (self._stop.blocks_max - self._blocks_done[arm])
+        if budget := self._stop.budget_s:
             left = min(left, max(0.0, budget - (total - left)))
             total = min(total, budget)
         self._bar.update(self._task, total=total, completed=total - left, left=f"at most {clock(left)} left")
+
+
+class FleetProgress(_Line):
+    """Of several machines; in a pipe only who joins, who leaves, and failures."""
+
+    def __init__(self, experiment: Experiment, quiet: bool = False):
+        super().__init__(experiment, quiet, "connecting")
+        self._began = time.monotonic()
+
+    def says(self, text: str) -> None:
+        if not self._quiet:
+            self._console.print(text, soft_wrap=True)
+
+    def stage(self, text: str) -> None:
+        self._bar.update(self._task, stage=text)
+
+    def failed(self, run: Run) -> None:
+        if run.state != OK:
+            self.says(f"{run.state} on {run.machine}: {run.arm.label()}: {run.reason}")
+
+    def blocks(self, done: int, new: int, machines: int) -> None:
+        """`done` blocks are whole, `new` of them are of this session."""
+        total = self._stop.blocks_max
+        left = f"at most {clock((time.monotonic() - self._began) / new * (total - done))} left" if new else ""
+        self._bar.update(self._task, total=total, completed=done, left=left,
+                         stage=f"{done} of at most {total} blocks, {machines} machine{'s' if machines != 1 else ''}")
 
 
 def clock(seconds: float) -> str:

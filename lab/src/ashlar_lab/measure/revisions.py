@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from ashlar_lab.errors import BadInput
+from ashlar.errors import BadInput
 
 
 @dataclass(frozen=True)

@@ -12,19 +12,20 @@ import tempfile
 import time
 from pathlib import Path
 
+from ashlar.errors import BadInput
 from ashlar.memory import launcher
 from ashlar_lab import variants
-from ashlar_lab.errors import BadInput
 from ashlar_lab.experiment.model import CHECK, Arm, Experiment
 from ashlar_lab.measure import cgroup, figures, neighbours, serve
 from ashlar_lab.store.run import CRASHED, OK, TIMED_OUT, WRONG_LIBRARY, WRONG_OUTPUT, Run
 
 _PADDING_MAX = 4096
 _TAIL_BYTES = 2000
+_LAUNCHER_FAILED = 125
 
 
-def run_arm(experiment: Experiment, arm: Arm, block: int, position: int, expected: str | None) -> Run:
-    """Run `arm` once. `expected` is the checksum its output must have, if that is known."""
+def run_arm(experiment: Experiment, arm: Arm, block: int, position: int, expected: dict[str, str]) -> Run:
+    """Run `arm` once. `expected` has the checksums that programs' outputs must have, as far as they are known, and takes in what the baseline shows."""
     program, variant = experiment.program(arm.program), experiment.variant(arm.variant)
     port = serve.choose_port(program.server) if program.server else None
     start = variants.start_of(experiment, program, variant, arm.value, port)
@@ -59,14 +60,14 @@ def run_arm(experiment: Experiment, arm: Arm, block: int, position: int, expecte
         seen = launcher.read_observed(folder / "observed")
         if seen.exec_failed:
             raise BadInput(f"cannot run {start.command[0]!r} ({arm.label()}): {seen.exec_failed}; check the path, or PATH")
-        if seen.numbers.get("exit") == launcher_failed and "ashlar-launcher:" in _tail(folder / "errors"):
+        if seen.numbers.get("exit") == _LAUNCHER_FAILED and "ashlar-launcher:" in _tail(folder / "errors"):
             raise BadInput(f"cannot run {arm.label()}: {_tail(folder / 'errors')}")
         told, complaints = figures.read_figures(folder / "figures")
         checksum = served.checksum if served else output_checksum(folder / "output", program.ignore_lines)
         if not program.compare_output:
             checksum = None
         errors_tail = _tail(folder / "errors")
-    state, reason = _judge(seen, start.library, bool(start.preload), checksum, expected, served, traced)
+    state, reason = _judge(seen, start.library, bool(start.preload), checksum, expected.get(arm.program), served, traced)
     metrics = _metrics(seen, cgroup_peak)
     if others:
         metrics |= {"others_cpu_s": others.cpu_s, "stolen_s": others.stolen_s}
@@ -75,8 +76,8 @@ def run_arm(experiment: Experiment, arm: Arm, block: int, position: int, expecte
         metrics.update(served.metrics)
         metrics.update(_final_memory(seen))
     metrics.update(told)
-    return Run(
-        block=block, position=position, program=arm.program, variant=arm.variant, value=arm.value, role=arm.role, state=state,
+    run = Run(
+        block=block, position=position, **arm._asdict(), state=state,
         reason=reason, metrics=metrics, told=tuple(sorted(told)), series=series,
         pss=tuple((t / 1e6, pss / 1024, private / 1024) for t, pss, private, _, _ in seen.pss),
         latency_s=tuple(served.latency_s) if served else (), checksum=checksum, mapped=seen.mapped, command=start.command,
@@ -84,9 +85,14 @@ def run_arm(experiment: Experiment, arm: Arm, block: int, position: int, expecte
         errors_tail=errors_tail if state != OK else "", complaints=tuple(complaints), missing=_missing(seen, group.reason),
         others=others.biggest if others else {}, started=started, load=load,
     )
+    learn(expected, run, experiment.baseline)
+    return run
 
 
-launcher_failed = 125
+def learn(expected: dict[str, str], run: Run, baseline: str) -> None:
+    """The first good output of the baseline is what all others must print."""
+    if run.state == OK and run.checksum and run.variant == baseline:
+        expected.setdefault(run.program, run.checksum)
 
 
 def stop(process: subprocess.Popen) -> None:

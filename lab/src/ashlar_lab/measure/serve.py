@@ -11,8 +11,8 @@ import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from ashlar.errors import BadInput
 from ashlar.memory import native
-from ashlar_lab.errors import BadInput
 from ashlar_lab.experiment.model import PERCENTILES, SLOWER_LEAST, Server, slower
 
 SOURCE = Path(__file__).with_name("load.c")

@@ -5,15 +5,14 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
-from ashlar_lab.errors import BadInput
-from ashlar_lab.experiment.model import Arm, Experiment
+from ashlar.errors import BadInput
+from ashlar_lab.experiment.model import Experiment
 from ashlar_lab.fit.precision import precise_enough
 from ashlar_lab.measure import checks, machine
 from ashlar_lab.measure.progress import Progress
-from ashlar_lab.measure.run import run_arm
-from ashlar_lab.store import Run, Store
-from ashlar_lab.store.database import refuse_unlike
-from ashlar_lab.store.run import OK
+from ashlar_lab.measure.run import learn, run_arm
+from ashlar_lab.store.database import Store, refuse_unlike
+from ashlar_lab.store.run import Run
 
 
 def measure(experiment: Experiment, store_path: Path, resume: bool = False, quiet: bool = False) -> bool:
@@ -46,40 +45,32 @@ def _check_runs(experiment: Experiment, progress: Progress) -> list[Run]:
     runs: list[Run] = []
     for run in checks.check_runs(experiment, {}, progress.starts):
         runs.append(run)
-        progress.ended(Arm(*run.arm), run)
+        progress.ended(run)
     return runs
 
 
 def _run_blocks(experiment: Experiment, store: Store, progress: Progress) -> None:
     runs = store.runs()
     done = {(r.block, *r.arm) for r in runs}
-    expected = _expected_checksums(experiment, runs)
+    expected: dict[str, str] = {}
+    for run in runs:
+        learn(expected, run, experiment.baseline)
     spent = sum(r.metrics.get("wall_s", 0) for r in runs if r.block >= 0)
     started = time.monotonic() - spent
     progress.resumed(runs)
     for block in range(experiment.stop.blocks_max):
         for position, arm in enumerate(experiment.order(block)):
-            if (block, arm.program, arm.variant, arm.value, arm.role) in done:
+            if (block, *arm) in done:
                 continue
             if _budget_spent(experiment, started) and block >= 1:
                 return
             progress.starts(arm, f"block {block + 1} of at most {experiment.stop.blocks_max}")
-            run = run_arm(experiment, arm, block, position, expected.get(arm.program))
+            run = run_arm(experiment, arm, block, position, expected)
             store.add(run)
             runs.append(run)
-            progress.ended(arm, run)
-            if run.state == OK and run.checksum and arm.variant == experiment.baseline:
-                expected.setdefault(arm.program, run.checksum)
+            progress.ended(run)
         if block + 1 >= experiment.stop.blocks_min and precise_enough(experiment, runs):
             return
-
-
-def _expected_checksums(experiment: Experiment, runs: list[Run]) -> dict[str, str]:
-    expected: dict[str, str] = {}
-    for run in runs:
-        if run.state == OK and run.checksum and run.variant == experiment.baseline:
-            expected.setdefault(run.program, run.checksum)
-    return expected
 
 
 def _budget_spent(experiment: Experiment, started: float) -> bool:

@@ -1,17 +1,20 @@
-"""One table for each program: a row for each metric, a column for each variant, and memory over time as a small picture."""
+"""Values beside each other. One table for each program has a row for each metric, a column for each variant, and memory over time as a small
+picture; one for all has a row for each program and variant."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ashlar_lab.experiment.model import MAIN, Experiment
+from ashlar.chart import stretches
+from ashlar.tables import Table
+from ashlar_lab.experiment.model import Arm, Experiment
 from ashlar_lab.fit.analysis import Analysis
 from ashlar_lab.report import units
 from ashlar_lab.report.charts import typical_run
-from ashlar.tables import Table
 from ashlar_lab.store.run import OK, Run
 
 _USUAL = ("requests_per_s", "p50_ms", "p90_ms", "p99_ms", "request_ms_max", "wall_s", "cpu_s", "peak_mib", "final_mib", "gc_count", "gc_time_ms")
+_SIDE_BY_SIDE = ("wall_s", "cpu_s", "peak_mib", "gc_count", "gc_time_ms")
 _STEPS = "▁▂▃▄▅▆▇█"
 _COLUMNS = 20
 
@@ -39,19 +42,30 @@ def _table(experiment: Experiment, runs: Sequence[Run], analysis: Analysis, prog
                  "RSS over time: all variants on the same two scales, from nothing to the highest RSS and from start to the longest run.", "programs")
 
 
-def _cell(experiment: Experiment, analysis: Analysis, program: str, variant: str, metric: str) -> str:
-    level = analysis.level(program, variant, metric)
+def side_by_side(experiment: Experiment, analysis: Analysis) -> Table | None:
+    """All programs in one table, a row for each program and variant. Where the headline does not ask for it the tables of ratios say the same."""
+    metrics = [m for m in _SIDE_BY_SIDE if m in analysis.metrics]
+    if "side-by-side" not in experiment.headline or experiment.sweeps() or len(experiment.variants) < 2 or not metrics:
+        return None
+    rows = [(f"{program.name} · {variant.name}", *(_cell(experiment, analysis, program.name, variant.name, m, "  × ", "  × 1.00") for m in metrics))
+            for program in experiment.programs for variant in experiment.variants]
+    return Table("side-by-side", "Side by side", ("", *(units.title(m) for m in metrics)), tuple(rows),
+                 f"20 % trimmed means over {analysis.blocks} blocks; × is the paired ratio to {experiment.baseline}.")
+
+
+def _cell(experiment: Experiment, analysis: Analysis, program: str, variant: str, metric: str, times: str = " ×", baseline: str = "") -> str:
+    """A value and its ratio."""
+    level, ratio = analysis.level(program, variant, metric), analysis.ratio(program, variant, metric)
     if level is None:
         return "–"
-    ratio = analysis.ratio(program, variant, metric)
-    return units.number(level.mean.value) + (f" ×{units.ratio(ratio.value)}" if ratio else "")
+    return units.level(level) + (baseline if variant == experiment.baseline else f"{times}{units.ratio(ratio.value)}" if ratio else "")
 
 
 def memory_over_time(experiment: Experiment, runs: Sequence[Run], program: str) -> dict[str, str]:
     """Variant → the RSS of its typical run as a row of bars, each the highest reading of its stretch of time."""
     chosen = {}
     for variant in experiment.variants:
-        own = [r for r in runs if r.arm == (program, variant.name, None, MAIN) and r.block >= 0 and r.state == OK and len(r.series) > 1]
+        own = [r for r in runs if r.arm == Arm(program, variant.name, None) and r.block >= 0 and r.state == OK and len(r.series) > 1]
         if own:
             chosen[variant.name] = typical_run(own).series
     if not chosen:
@@ -62,11 +76,5 @@ def memory_over_time(experiment: Experiment, runs: Sequence[Run], program: str) 
 
 
 def _bars(series: Sequence[tuple[float, float, int]], end: float, top: float) -> str:
-    highest: list[float | None] = [None] * _COLUMNS
-    for t, mib, _ in series:
-        at = min(_COLUMNS - 1, int(_COLUMNS * t / end)) if end > 0 else 0
-        highest[at] = max(mib, highest[at] or 0.0)
-    last = max(i for i, mib in enumerate(highest) if mib is not None)
-    for i in range(1, last):  # a stretch without a reading is as the one before
-        highest[i] = highest[i - 1] if highest[i] is None else highest[i]
-    return "".join(_STEPS[min(7, int(8 * (mib or 0.0) / top))] if top > 0 else _STEPS[0] for mib in highest[:last + 1])
+    highest = [mib for mib in stretches(series, end, _COLUMNS) if mib is not None]
+    return "".join(_STEPS[min(7, int(8 * mib / top))] if top > 0 else _STEPS[0] for mib in highest)

@@ -8,14 +8,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import median
 
+from ashlar.chart import Chart, thinned
 from ashlar.files import file_name
-from ashlar_lab.experiment.model import MAIN, PERCENTILES, Experiment
+from ashlar_lab.experiment.model import PERCENTILES, Arm, Experiment
 from ashlar_lab.fit.analysis import Analysis
 from ashlar_lab.report import units
-from ashlar_lab.report.svg import Chart
 from ashlar_lab.store.run import OK, Run
 
-_FAINT_RUNS, _POINTS = 8, 160
+_FAINT_RUNS = 8
 
 
 @dataclass(frozen=True)
@@ -57,10 +57,7 @@ def _apart(found: list[Figure]) -> list[Figure]:
 
 def _ratio_chart(experiment: Experiment, analysis: Analysis, metric: str) -> list[Figure]:
     contenders = [(i, v.name) for i, v in enumerate(experiment.variants) if v.name != experiment.baseline]
-    rows: list[tuple[str, list]] = []
-    for program in experiment.programs:
-        row = [(i, name, analysis.ratio(program.name, name, metric)) for i, name in contenders]
-        rows.append((program.name, [r for r in row if r[2] is not None]))
+    rows = [(program.name, [(i, name, e) for i, name in contenders if (e := analysis.ratio(program.name, name, metric))]) for program in experiment.programs]
     summary = {s.variant: s.ratio for s in analysis.summaries if s.metric == metric}
     if summary:
         rows.append(("geometric mean", [(i, n, summary[n]) for i, n in contenders if n in summary]))
@@ -176,7 +173,7 @@ def _memory_over_time(experiment: Experiment, runs: Sequence[Run], analysis: Ana
     chosen: dict[str, list[Run]] = {}
     for variant in experiment.variants:
         value = variant.middle_value()
-        own = [r for r in runs if r.arm == (program, variant.name, value, MAIN) and r.block >= 0 and r.state == OK and len(r.series) > 1
+        own = [r for r in runs if r.arm == Arm(program, variant.name, value) and r.block >= 0 and r.state == OK and len(r.series) > 1
                and (analysis.machines is None or r.machine == analysis.machines.reference)]
         if own:
             chosen[variant.name] = own
@@ -196,8 +193,8 @@ def _memory_over_time(experiment: Experiment, runs: Sequence[Run], analysis: Ana
         typical = typical_run(own)
         for run in own[:_FAINT_RUNS]:
             if run is not typical:
-                chart.line(_thinned(run.series), index, faint=True)
-        chart.line(_thinned(typical.series), index)
+                chart.line(thinned(run.series), index, faint=True)
+        chart.line(thinned(typical.series), index)
     caption = "Resident memory of the whole process tree; the strong line is the run with the middle wall time, faint lines are other runs."
     return [Figure(f"memory-{file_name(program, 'program')}", chart, caption, wide=not many)]
 
@@ -206,11 +203,3 @@ def typical_run(runs: Sequence[Run]) -> Run:
     """The one with the middle wall time."""
     middle = median(r.metrics["wall_s"] for r in runs)
     return min(runs, key=lambda r: abs(r.metrics["wall_s"] - middle))
-
-
-def _thinned(series: Sequence[tuple[float, float, int]]) -> list[tuple[float, float]]:
-    """At most `_POINTS` points, keeping the highest reading of each stretch so that peaks stay."""
-    if len(series) <= _POINTS:
-        return [(t, m) for t, m, _ in series]
-    step = math.ceil(len(series) / _POINTS)
-    return [max(((t, m) for t, m, _ in series[i:i + step]), key=lambda p: p[1]) for i in range(0, len(series), step)]

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ashlar.said import markdown as line
+from ashlar.tables import Table, table_text
 from ashlar_lab.fit.difference import BETTER, SAME, UNDECIDED, WORSE, Difference
 from ashlar_lab.report import units
 from ashlar_lab.report.difference import floor_sentence
-from ashlar.tables import table_text
-from ashlar.tables import Table
-from ashlar.said import markdown as line
 
 _ORDER = (WORSE, UNDECIDED, BETTER, SAME)
 _WORDS = {WORSE: "worse", BETTER: "better", SAME: "no change that matters", UNDECIDED: "undecided"}

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 
+from ashlar.tables import Table
 from ashlar_lab.experiment.model import Contrast, Experiment
 from ashlar_lab.fit.analysis import Analysis
 from ashlar_lab.fit.contrasts import MET, MISSED, OPEN, Answer
 from ashlar_lab.report import units
-from ashlar.tables import Table
 
 _MARKS = {MET: "✓", MISSED: "✗", OPEN: "?"}
 

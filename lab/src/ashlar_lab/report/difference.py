@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
+from ashlar.tables import Table, table_text
+from ashlar_lab.experiment.model import Arm
 from ashlar_lab.fit.difference import UNDECIDED, WORSE, Difference
 from ashlar_lab.fit.trimmed import LEAST_BLOCKS
 from ashlar_lab.report import units
-from ashlar.tables import table_text
-from ashlar.tables import Table
 
 
 def text(found: Sequence[Difference], threshold: float, first: str, second: str) -> str:
     """The worst first, then a sentence that can stand in a log."""
     order = sorted(found, key=lambda d: (d.judged != WORSE, d.judged != UNDECIDED))
-    rows = tuple((f"{d.program} · {d.variant}" + (f" {d.value}" if d.value is not None else ""), units.title(d.metric, False),
+    rows = tuple((Arm(d.program, d.variant, d.value).label(), units.title(d.metric, False),
                   units.interval(d.ratio), d.judged) for d in order)
     counts = Counter(d.judged for d in found)
     table = Table("difference", "", ("", "metric", f"{second} / {first}", f"at {units.percent(threshold, signed=False)}"), rows)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from ashlar_lab.experiment.model import Experiment
+from ashlar.tables import Table
+from ashlar_lab.experiment.model import Arm, Experiment
 from ashlar_lab.fit.across import POPULATION
 from ashlar_lab.fit.analysis import Analysis
 from ashlar_lab.fit.machines import Disagreement, Spread, named
 from ashlar_lab.report import units
-from ashlar.tables import Table
 
 _NAMED, _LISTED = 4, 60
 
@@ -95,8 +95,7 @@ def depends(analysis: Analysis, program: str, variant: str, value: str | None, m
 
 def _where(d: Disagreement | Spread, first: bool = False) -> str:
     """The figure in words; `first` where a sentence begins with it."""
-    arm = f"{d.program} · {d.variant}" + (f" {d.value}" if d.value is not None else "")
-    return f"{units.title(d.metric, False) if first else units.in_sentence(d.metric)} of {arm}"
+    return f"{units.title(d.metric, False) if first else units.in_sentence(d.metric)} of {Arm(d.program, d.variant, d.value).label()}"
 
 
 def _distance(d: Disagreement) -> float:

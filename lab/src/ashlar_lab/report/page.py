@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from ashlar.tables import Table
 from ashlar_lab.experiment.model import Experiment
 from ashlar_lab.fit.analysis import Analysis
-from ashlar_lab.report import by_program, charts, contrasts, fleet, side_by_side, words
+from ashlar_lab.report import by_program, charts, contrasts, fleet, words
 from ashlar_lab.report.charts import Figure
 from ashlar_lab.report.tables import tables
 from ashlar_lab.store.run import Run
@@ -63,7 +63,7 @@ def build(experiment: Experiment, machine: dict, runs: Sequence[Run], analysis: 
 
 
 def _headline_tables(experiment: Experiment, runs: Sequence[Run], analysis: Analysis):
-    made = (contrasts.table(experiment, analysis), side_by_side.table(experiment, analysis), *by_program.tables(experiment, runs, analysis))
+    made = (contrasts.table(experiment, analysis), by_program.side_by_side(experiment, analysis), *by_program.tables(experiment, runs, analysis))
     return [table for table in made if table]
 
 

@@ -42,7 +42,7 @@ def _ratios_by_program(experiment: Experiment, analysis: Analysis, metric: str) 
         base = analysis.level(program.name, experiment.baseline, metric)
         ratios = [analysis.ratio(program.name, name, metric) for name in others]
         if base or any(ratios):
-            rows.append((program.name, units.number(base.mean.value) if base else "–", *(units.interval(r) for r in ratios)))
+            rows.append((program.name, units.level(base), *(units.interval(r) for r in ratios)))
     if not rows:
         return None
     sums = {s.variant: s.ratio for s in analysis.summaries if s.metric == metric}
@@ -57,29 +57,17 @@ def _ratios_by_program(experiment: Experiment, analysis: Analysis, metric: str) 
 def _program_tables(experiment: Experiment, analysis: Analysis, program: str) -> list[Table]:
     if experiment.sweeps():
         return [_sweep_table(experiment, analysis, program), *_curve_tables(experiment, analysis, program)]
-    found = []
     base = experiment.variant(experiment.baseline)
     others = [v for v in experiment.variants if v.name != base.name]
     metrics = [m for m in analysis.metrics if analysis.level(program, base.name, m)]
-    if len(others) > 1 or not others:
-        rows = []
-        for metric in metrics:
-            row = [units.title(metric)]
-            for variant in experiment.variants:
-                level = analysis.level(program, variant.name, metric)
-                row.append(units.number(level.mean.value) if level else "–")
-            rows.append(tuple(row))
+    if len(others) != 1:
+        rows = [(units.title(metric), *(units.level(analysis.level(program, variant.name, metric)) for variant in experiment.variants)) for metric in metrics]
         return [Table(f"values-{program}", program, ("", *(v.name for v in experiment.variants)), tuple(rows), "20 % trimmed means over blocks.")]
-    for variant in others:
-        rows = []
-        for metric in metrics:
-            ratio = analysis.ratio(program, variant.name, metric)
-            level, reference = analysis.level(program, variant.name, metric), analysis.level(program, base.name, metric)
-            rows.append((units.title(metric), units.number(level.mean.value) if level else "–",
-                         units.number(reference.mean.value), improvement(ratio, metric)))
-        found.append(Table(f"values-{program}-{variant.name}", program, ("", variant.name, base.name, "Improvement"), tuple(rows),
-                           "Improvement above 1.00x favours " + variant.name + "; 95 % interval in parentheses."))
-    return found
+    variant = others[0]
+    rows = [(units.title(metric), *(units.level(analysis.level(program, name, metric)) for name in (variant.name, base.name)),
+             improvement(analysis.ratio(program, variant.name, metric), metric)) for metric in metrics]
+    return [Table(f"values-{program}-{variant.name}", program, ("", variant.name, base.name, "Improvement"), tuple(rows),
+                  "Improvement above 1.00x favours " + variant.name + "; 95 % interval in parentheses.")]
 
 
 def improvement(e: Estimate | None, metric: str) -> str:
@@ -131,7 +119,7 @@ def _curve_tables(experiment: Experiment, analysis: Analysis, program: str) -> l
     for c in (c for c in analysis.curves if c.program == program):
         fit = f"model, points within {units.percent(c.worst_misfit, signed=False)}" if c.form == "model" else f"envelope: {c.reason}"
         p = "–" if c.p_value is None else p_value(c.p_value).removeprefix("p ")
-        rows.append((c.variant, *(_value(getattr(c, k)) for k in "abc"), p, fit))
+        rows.append((c.variant, *(units.interval(getattr(c, k), units.number) for k in "abc"), p, fit))
     if rows:
         found.append(Table(f"parameters-{program}", f"{program}: the curves (time − a)(space − c) = b",
                            ("", f"a: time without collection ({time})", f"b: cost of collecting ({time}·{space})", f"c: least space ({space})", "lack-of-fit p", "form"), tuple(rows),
@@ -143,9 +131,9 @@ def _curve_tables(experiment: Experiment, analysis: Analysis, program: str) -> l
         if c.area:
             rows.append(("mean time ratio over the common space", units.interval(c.area)))
         if c.delta_a:
-            rows.append((f"Δa ({c.delta_a.unit})", _value(c.delta_a)))
+            rows.append((f"Δa ({c.delta_a.unit})", units.interval(c.delta_a, units.number)))
         if c.delta_c:
-            rows.append((f"Δc ({c.delta_c.unit})", _value(c.delta_c)))
+            rows.append((f"Δc ({c.delta_c.unit})", units.interval(c.delta_c, units.number)))
         if c.overlap:
             rows += [("faster at every common space", p_value(c.better_p)),
                      ("the same by at least 2 %", p_value(c.better_by_margin_p)),
@@ -157,14 +145,6 @@ def _curve_tables(experiment: Experiment, analysis: Analysis, program: str) -> l
             found.append(Table(f"comparison-{program}-{c.first}", f"{program}: {c.first} relative to {c.second}", ("", "ratio or value"), tuple(rows),
                                (c.note + ". " if c.note else "") + "Only where both were measured; below 1 favours " + c.first + ". p: the chance of data that speak so clearly for a statement that is not true.", "curves"))
     return found
-
-
-def _value(e: Estimate | None) -> str:
-    if e is None:
-        return "–"
-    if not math.isfinite(e.high):
-        return f"{units.number(e.value)} [{units.TOO_FEW}]"
-    return f"{units.number(e.value)} [{units.number(e.low)}, {units.number(e.high)}]"
 
 
 def lower_bound_table(experiment: Experiment, analysis: Analysis) -> Table | None:
@@ -201,21 +181,15 @@ def _overheads(experiment: Experiment, analysis: Analysis, metric: str) -> Table
 def _over(o) -> str:
     if o is None:
         return "–"
-    if o.variant == o.best:
-        return "+0 %"
-    if not math.isfinite(o.over.high):
-        return f"{units.percent(o.over.value)} [{units.TOO_FEW}]"
-    return f"{units.percent(o.over.value)} [{units.percent(o.over.low)}, {units.percent(o.over.high)}]"
+    return "+0 %" if o.variant == o.best else units.interval(o.over, units.percent)
 
 
 def _noise(experiment: Experiment, analysis: Analysis) -> Table | None:
-    metrics = [m for m in (experiment.time_metric, "wall_s", experiment.space_metric, "mean_mib") if any(r.metric == m for r in analysis.noise)]
-    metrics = list(dict.fromkeys(metrics))
+    usual = dict.fromkeys((experiment.time_metric, "wall_s", experiment.space_metric, "mean_mib"))
+    metrics = [m for m in usual if any(r.metric == m for r in analysis.noise)]
     if not metrics:
         return None
-    rows = []
-    for program in experiment.programs:
-        own = {r.metric: r.ratio for r in analysis.noise if r.program == program.name}
-        rows.append((program.name, *(units.interval(own.get(m)) for m in metrics)))
+    told = {(r.program, r.metric): r.ratio for r in analysis.noise}
+    rows = [(program.name, *(units.interval(told.get((program.name, m))) for m in metrics)) for program in experiment.programs]
     return Table("noise", f"A/A arm: {experiment.baseline} against itself", ("", *(units.title(m, False) for m in metrics)), tuple(rows),
                  "Whatever differs from 1 here is noise.")

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
+from ashlar_lab.fit.ratios import Level
 from ashlar_lab.fit.trimmed import Estimate
 from ashlar_lab.metrics import SUFFIXES, TITLES, unit_of
 
@@ -52,6 +54,11 @@ def number(value: float | None) -> str:
     return f"{value:.0f}" if value == int(value) else (f"{value:.3f}" if size >= 0.01 else f"{value:.2g}")
 
 
+def level(found: Level | None) -> str:
+    """The plain value of a metric in one arm."""
+    return number(found.mean.value) if found else "–"
+
+
 def ratio(value: float | None, digits: int = 2) -> str:
     if value is None or math.isnan(value):
         return "–"
@@ -63,14 +70,12 @@ def digits(e: Estimate) -> int:
     return 3 if e.high - e.low < 0.05 else 2
 
 
-def interval(e: Estimate | None) -> str:
-    """`0.82 [0.79, 0.85]`; too few blocks for an interval are called so."""
+def interval(e: Estimate | None, write: Callable[[float], str] | None = None) -> str:
+    """`0.82 [0.79, 0.85]`; too few blocks for an interval are called so. `write` is for what is no ratio."""
     if e is None:
         return "–"
-    if not math.isfinite(e.high):
-        return f"{ratio(e.value)} [{TOO_FEW}]"
-    d = digits(e)
-    return f"{ratio(e.value, d)} [{ratio(e.low, d)}, {ratio(e.high, d)}]"
+    write = write or (lambda value: ratio(value, digits(e)))
+    return f"{write(e.value)} [{f'{write(e.low)}, {write(e.high)}' if math.isfinite(e.high) else TOO_FEW}]"
 
 
 def p_value(p: float) -> str:

@@ -58,12 +58,12 @@ def _curve_sentences(experiment: Experiment, analysis: Analysis) -> list[str]:
         found.append(head + _winner(experiment, c))
         second = next(curve for curve in analysis.curves if (curve.program, curve.variant) == (c.program, c.second))
         if c.delta_c and c.delta_c.excludes(0.0) and abs(c.delta_c.value) > analysis.floor(experiment.space_metric) * second.c.value:
-            word = "less" if c.delta_c.value < 0 else "more"
-            found.append(f"{head}{c.first}'s least space is {abs(c.delta_c.value):.0f} {c.delta_c.unit} {word} ({abs(_near(c.delta_c)):.0f} to {abs(_far(c.delta_c)):.0f}): live data is the same, so this is fragmentation.")
+            word, (least, most) = "less" if c.delta_c.value < 0 else "more", _sizes(c.delta_c)
+            found.append(f"{head}{c.first}'s least space is {abs(c.delta_c.value):.0f} {c.delta_c.unit} {word} ({least:.0f} to {most:.0f}): live data is the same, so this is fragmentation.")
         if c.delta_a and math.isfinite(c.delta_a.high):
             if c.delta_a.excludes(0.0) and abs(c.delta_a.value) > c.floor * second.a.value:
-                word = "less" if c.delta_a.value < 0 else "more"
-                found.append(f"{head}Without collection {c.first} would take {units.number(abs(c.delta_a.value))} {c.delta_a.unit} {word} ({units.number(abs(_near(c.delta_a)))} to {units.number(abs(_far(c.delta_a)))}).")
+                word, (least, most) = "less" if c.delta_a.value < 0 else "more", map(units.number, _sizes(c.delta_a))
+                found.append(f"{head}Without collection {c.first} would take {units.number(abs(c.delta_a.value))} {c.delta_a.unit} {word} ({least} to {most}).")
             else:
                 found.append(f"{head}No difference in the time without collection is shown (Δa {units.number(c.delta_a.value)} {c.delta_a.unit}, {units.number(c.delta_a.low)} to {units.number(c.delta_a.high)}).")
     for curve in analysis.curves:
@@ -113,12 +113,9 @@ def _short(e: Estimate) -> str:
     return f"{units.ratio(e.value)} ({units.ratio(e.low)} to {units.ratio(e.high)})"
 
 
-def _near(e: Estimate) -> float:
-    return e.low if e.value > 0 else e.high
-
-
-def _far(e: Estimate) -> float:
-    return e.high if e.value > 0 else e.low
+def _sizes(e: Estimate) -> list[float]:
+    """The ends of an interval that excludes zero, the smaller one first, as amounts."""
+    return sorted((abs(e.low), abs(e.high)))
 
 
 def _misled_sentences(experiment: Experiment, analysis: Analysis) -> list[str]:
@@ -138,13 +135,9 @@ def _misled_sentences(experiment: Experiment, analysis: Analysis) -> list[str]:
 
 
 def _single(experiment: Experiment, analysis: Analysis) -> list[str]:
-    found = []
-    for program in experiment.programs:
-        for metric in (experiment.time_metric, experiment.space_metric):
-            level = analysis.level(program.name, experiment.baseline, metric)
-            if level:
-                found.append(f"{program.name} takes {units.number(level.mean.value)} {units.unit(metric)} of {units.in_sentence(metric)}.")
-    return found
+    return [f"{program.name} takes {units.level(level)} {units.unit(metric)} of {units.in_sentence(metric)}."
+            for program in experiment.programs for metric in (experiment.time_metric, experiment.space_metric)
+            if (level := analysis.level(program.name, experiment.baseline, metric))]
 
 
 def _metrics_of_interest(experiment: Experiment, analysis: Analysis) -> list[str]:

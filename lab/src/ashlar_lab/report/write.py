@@ -8,15 +8,11 @@ from pathlib import Path
 from ashlar import files, palette
 from ashlar.errors import BadInput
 from ashlar.files import put
-from ashlar_lab.report import FORMS, exports, html, markdown, record
+from ashlar_lab.report import exports, html, markdown, record
 from ashlar_lab.report.page import Page
 
-
-def forms_of(chosen: Sequence[str]) -> None:
-    """Raise BadInput for one that there is not."""
-    for form in chosen:
-        if form not in FORMS:
-            raise BadInput(f"--form has {form!r}; give some of {','.join(FORMS)}")
+_TEXTS = {"html": {".html": html.render}, "md": {".md": markdown.render}, "csv": {".csv": exports.runs_csv}, "json": {".json": exports.analysis_json},
+          "record": {".md": markdown.record, ".json": record.as_json, ".csv": record.as_csv}}
 
 
 def check_can_write(base: Path, forms: Sequence[str]) -> None:
@@ -31,16 +27,11 @@ def write(page: Page, base: Path, forms: Sequence[str]) -> list[Path]:
     `base`.md, .json and .csv, in place of the full ones. Returns what was written."""
     written = []
     for form in forms:
-        if form == "svg":
-            written += [put(_beside(base, f"-{f.name}.svg"), svg_file(f.chart)) for f in page.figures]
-        elif form == "png":
-            written += [put(_beside(base, f"-{f.name}.png"), png_file(f.chart)) for f in page.figures]
-        elif form == "record":
-            for suffix, make in ((".md", markdown.record), (".json", record.as_json), (".csv", record.as_csv)):
-                written.append(put(_beside(base, suffix), make(page)))
+        if form in _TEXTS:
+            written += [put(_beside(base, suffix), make(page)) for suffix, make in _TEXTS[form].items()]
         else:
-            text = {"html": html.render, "md": markdown.render, "csv": exports.runs_csv, "json": exports.analysis_json}[form](page)
-            written.append(put(_beside(base, f".{form}"), text))
+            draw = svg_file if form == "svg" else png_file
+            written += [put(_beside(base, f"-{f.name}.{form}"), draw(f.chart)) for f in page.figures]
     return written
 
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import dataclasses
+import itertools
 import json
 import os
 import secrets
@@ -10,8 +13,8 @@ import zlib
 from collections.abc import Iterable
 from pathlib import Path
 
-from ashlar_lab.errors import BadInput
-from ashlar_lab.experiment.model import Experiment
+from ashlar.errors import BadInput
+from ashlar_lab.experiment.model import Arm, Experiment
 from ashlar_lab.store.run import OK, Run
 from ashlar_lab.store.table import Row, Runs, Table
 
@@ -212,7 +215,7 @@ class Store:
             key = tuple(told)
             kind = kinds.get(key)
             if kind is None:
-                kind = kinds[key] = (key[:4], *key[4:])
+                kind = kinds[key] = (Arm(*key[:4]), *key[4:])
             yield (block + blocks if block >= 0 else block, position, kind, decode(metrics)[0])
 
     def blocks_end(self) -> int:
@@ -252,38 +255,23 @@ def read_all(paths: Iterable[Path | str]) -> tuple[Experiment, dict, Runs]:
     """The experiment, machine and runs of one store, or of several of the same experiment and machine; stores that name
     their machines merge whatever the machines are. Blocks of later stores are numbered on, so that pairing within a block
     stays true. The machine's `machines` has those that runs name."""
-    experiment, machine, shown, told = None, None, [], set()
-    opened: list[tuple[Store, int, bool]] = []
-    named: dict[str, dict] = {}
-    try:
-        after = 0
-        for path in paths:
-            store = Store.open(path)
-            opened.append((store, after, not opened))
-            found, found_machine, machines = store.experiment(), store.machine(), store.machines()
-            if experiment is None:
-                experiment, machine, named = found, found_machine, machines
-            else:
-                if found.identity() != experiment.identity():
-                    raise BadInput(f"{path} holds another experiment than the first store; only runs of one experiment merge")
-                if not (named and machines):
-                    refuse_unlike(machine, found_machine, f"cannot merge {path}")
-                for name in machines.keys() & named.keys():
-                    refuse_unlike(named[name], machines[name], f"cannot merge {path}: it has another machine called {name}")
-                named = {**named, **machines}
-            told |= store.told()
-            after += store.blocks_end()
-        assert experiment is not None and machine is not None
-        many = sum(store.count() for store, _, _ in opened) > WHOLE_MAX
-        for store, offset, _ in opened:
-            own = store.first_runs(SHOWN_MAX // len(opened)) if many else store.runs()
-            shown += [r if not offset else _moved(r, offset) for r in own if r.block >= 0 or not offset]
-        table = Table((row for store, offset, first in opened for row in store.rows(offset, first)), told)
-    finally:
-        for store, _, _ in opened:
-            store.__exit__()
+    with contextlib.ExitStack() as opened:
+        stores = [opened.enter_context(Store.open(path)) for path in paths]
+        experiment, machine, named = stores[0].experiment(), stores[0].machine(), stores[0].machines()
+        for store in stores[1:]:
+            machines = store.machines()
+            if store.experiment().identity() != experiment.identity():
+                raise BadInput(f"{store.path} holds another experiment than the first store; only runs of one experiment merge")
+            if not (named and machines):
+                refuse_unlike(machine, store.machine(), f"cannot merge {store.path}")
+            for name in machines.keys() & named.keys():
+                refuse_unlike(named[name], machines[name], f"cannot merge {store.path}: it has another machine called {name}")
+            named = {**named, **machines}
+        offsets = list(itertools.accumulate((store.blocks_end() for store in stores), initial=0))
+        many = sum(store.count() for store in stores) > WHOLE_MAX
+        shown = []
+        for store, offset in zip(stores, offsets):
+            own = store.first_runs(SHOWN_MAX // len(stores)) if many else store.runs()
+            shown += own if store is stores[0] else [dataclasses.replace(r, block=r.block + offset) for r in own if r.block >= 0]
+        table = Table((row for store, offset in zip(stores, offsets) for row in store.rows(offset, store is stores[0])), set().union(*(store.told() for store in stores)))
     return experiment, ({**machine, "machines": named} if named else machine), Runs(shown, table)
-
-
-def _moved(run: Run, blocks: int) -> Run:
-    return Run(**{**run.__dict__, "block": run.block + blocks})

@@ -6,6 +6,8 @@ import dataclasses
 import json
 from dataclasses import dataclass, field
 
+from ashlar_lab.experiment.model import Arm
+
 OK, CRASHED, TIMED_OUT, WRONG_OUTPUT, WRONG_LIBRARY = "ok", "crashed", "timed out", "wrong output", "wrong library"
 STATES = (OK, CRASHED, TIMED_OUT, WRONG_OUTPUT, WRONG_LIBRARY)
 
@@ -61,5 +63,5 @@ class Run:
         return Run(**{**raw, **tuples, **{name: tuple(map(tuple, raw[name])) for name in ("series", "pss")}})
 
     @property
-    def arm(self) -> tuple[str, str, str | None, str]:
-        return (self.program, self.variant, self.value, self.role)
+    def arm(self) -> Arm:
+        return Arm(self.program, self.variant, self.value, self.role)

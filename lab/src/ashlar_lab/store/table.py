@@ -12,9 +12,9 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
+from ashlar_lab.experiment.model import Arm
 from ashlar_lab.store.run import OK, Run
 
-Arm = tuple[str, str, str | None, str]
 # One row of a table as it is read: block, position, what repeats (arm, state, reason, checksum, machine), metrics.
 Row = tuple[int, int, tuple[Arm, str, str, str | None, str], dict[str, float]]
 

@@ -11,7 +11,7 @@ import re
 import shutil
 from dataclasses import dataclass
 
-from ashlar_lab.errors import BadInput
+from ashlar.errors import BadInput
 from ashlar_lab.experiment.model import Experiment, Program, Variant
 from ashlar_lab.variants import go, jvm, node, ocaml, preload, ruby
 from ashlar_lab.variants.base import Base

@@ -32,6 +32,14 @@ class Base:
     sweeps: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
 
+def in_one_variable(variable: str, separator: str, form: Callable[[str, str], str | None]) -> Callable[[dict[str, str]], dict[str, str]]:
+    """An environment function that puts all settings into one variable; `form` writes one, and None leaves it out."""
+    def environment(settings: dict[str, str]) -> dict[str, str]:
+        chosen = [written for name, value in settings.items() if (written := form(name, value)) is not None]
+        return {variable: separator.join(chosen)} if chosen else {}
+    return environment
+
+
 def as_variables(names: dict[str, str]) -> Callable[[dict[str, str]], dict[str, str]]:
     """An environment function that renames settings to variables."""
     return lambda settings: {names[k]: v for k, v in settings.items() if k in names}

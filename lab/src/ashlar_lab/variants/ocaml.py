@@ -1,6 +1,6 @@
 """OCaml's collector, steered by OCAMLRUNPARAM."""
 
-from ashlar_lab.variants.base import Base
+from ashlar_lab.variants.base import Base, in_one_variable
 
 _MEANING = {
     "a": "allocation policy: 0 next-fit, 1 first-fit, 2 best-fit (OCaml 4)",
@@ -12,10 +12,4 @@ _MEANING = {
     "v": "what the runtime prints about itself",
 }
 
-
-def _environment(settings: dict[str, str]) -> dict[str, str]:
-    chosen = [f"{k}={v}" for k, v in settings.items() if k in _MEANING]
-    return {"OCAMLRUNPARAM": ",".join(chosen)} if chosen else {}
-
-
-OCAML = Base("ocaml", "a program compiled by OCaml", _MEANING, _environment)
+OCAML = Base("ocaml", "a program compiled by OCaml", _MEANING, in_one_variable("OCAMLRUNPARAM", ",", lambda name, value: f"{name}={value}" if name in _MEANING else None))

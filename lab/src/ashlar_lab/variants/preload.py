@@ -2,18 +2,9 @@
 
 from __future__ import annotations
 
-from ashlar_lab.variants.base import Base, as_variables
+from ashlar_lab.variants.base import Base, as_variables, in_one_variable
 
 _LIB = "/usr/lib/{multiarch}/"
-
-
-def _joined(variable: str, separator: str = ","):
-    """All settings joined into one variable, as MALLOC_CONF wants them."""
-    def environment(settings: dict[str, str]) -> dict[str, str]:
-        chosen = [f"{k}:{v}" for k, v in settings.items() if k.islower()]
-        return {variable: separator.join(chosen)} if chosen else {}
-    return environment
-
 
 GLIBC = Base(
     "glibc",
@@ -26,7 +17,7 @@ JEMALLOC = Base(
     "jemalloc",
     "jemalloc",
     {"dirty_decay_ms": "milliseconds until unused dirty pages go back", "muzzy_decay_ms": "the same for muzzy pages", "narenas": "number of arenas"},
-    _joined("MALLOC_CONF"),
+    in_one_variable("MALLOC_CONF", ",", lambda name, value: f"{name}:{value}" if name.islower() else None),
     package="libjemalloc2",
     files=(_LIB + "libjemalloc.so.2",),
     library="libjemalloc",
@@ -53,7 +44,7 @@ SCUDO = Base(
     "scudo",
     "LLVM's hardened allocator",
     {"release_to_os_interval_ms": "milliseconds between giving pages back"},
-    lambda settings: {"SCUDO_OPTIONS": ":".join(f"{k}={v}" for k, v in settings.items() if k.islower())} if settings else {},
+    in_one_variable("SCUDO_OPTIONS", ":", lambda name, value: f"{name}={value}" if name.islower() else None),
     package="libclang-rt-14-dev",
     files=("/usr/lib/llvm-*/lib/clang/*/lib/linux/libclang_rt.scudo_standalone-{machine}.so",),
     library="libclang_rt.scudo",

@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from ashlar_lab.errors import BadInput
+from ashlar.errors import BadInput
+from ashlar.memory.native import cache_directory
 from ashlar_lab.variants.base import Base, as_variables
 
 _VARIABLES = {
@@ -61,8 +62,7 @@ def _stock_environment(settings: dict[str, str]) -> dict[str, str]:
 
 def _built(kind: str) -> Path | None:
     """The newest Ruby of that kind that this project has built."""
-    cache = Path(os.environ.get("ASHLAR_CACHE") or Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "ashlar")
-    made = [folder / "prefix/bin/ruby" for folder in cache.glob(f"rubies/ruby-*-{kind}-*") if (folder / "finished").exists()]
+    made = [folder / "prefix/bin/ruby" for folder in cache_directory().glob(f"rubies/ruby-*-{kind}-*") if (folder / "finished").exists()]
     return max((m for m in made if m.exists()), key=lambda m: m.stat().st_mtime, default=None)
 
 

@@ -14,12 +14,11 @@ import sys
 import threading
 from pathlib import Path
 
-from ashlar_lab.errors import BadInput
+from ashlar.errors import BadInput
 from ashlar_lab.experiment.model import Experiment
 from ashlar_lab.measure import checks, machine
 from ashlar_lab.measure.cluster.parcel import ROOT
 from ashlar_lab.measure.run import run_arm
-from ashlar_lab.store.run import OK
 
 
 def main() -> int:
@@ -48,10 +47,7 @@ def _measure(experiment: Experiment, block: int | None, expected: dict[str, str]
     """One block, in its order; none where the machine is only looked at."""
     said, runs = _joined(experiment, expected), []
     for position, arm in enumerate(experiment.order(block) if block is not None else ()):
-        run = run_arm(experiment, arm, block, position, expected.get(arm.program))
-        if run.state == OK and run.checksum and arm.variant == experiment.baseline:
-            expected.setdefault(arm.program, run.checksum)
-        runs.append(run.to_json())
+        runs.append(run_arm(experiment, arm, block, position, expected).to_json())
     return {**said, "runs": runs}
 
 

@@ -16,7 +16,8 @@ import uuid
 import warnings
 from collections.abc import Iterator
 
-from ashlar_lab.errors import BadInput, Unfinished
+from ashlar.errors import BadInput
+from ashlar_lab.errors import Unfinished
 from ashlar_lab.measure.cluster.parcel import Parcel
 from ashlar_lab.measure.cluster.security import Tls, in_the_clear, local_count, security_of
 

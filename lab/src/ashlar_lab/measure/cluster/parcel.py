@@ -21,9 +21,9 @@ from pathlib import Path
 
 import ashlar
 import ashlar_lab
+from ashlar.errors import BadInput
 from ashlar.memory import launcher, native
 from ashlar_lab import variants
-from ashlar_lab.errors import BadInput
 from ashlar_lab.experiment.model import Experiment
 from ashlar_lab.measure import serve
 

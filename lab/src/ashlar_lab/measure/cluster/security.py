@@ -11,7 +11,7 @@ import socket
 import ssl
 from dataclasses import dataclass
 
-from ashlar_lab.errors import BadInput
+from ashlar.errors import BadInput
 
 
 @dataclass(frozen=True)

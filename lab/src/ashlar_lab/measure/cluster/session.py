@@ -13,15 +13,17 @@ from collections import deque
 from collections.abc import Iterable
 from pathlib import Path
 
-from ashlar_lab.errors import BadInput, Unfinished
+from ashlar.errors import BadInput
+from ashlar_lab.errors import Unfinished
 from ashlar_lab.experiment.model import Experiment
 from ashlar_lab.fit.precision import precise_enough
 from ashlar_lab.measure.cluster.engine import Cluster
 from ashlar_lab.measure.cluster.parcel import Parcel, packed
-from ashlar_lab.measure.cluster.progress import FleetProgress
 from ashlar_lab.measure.cluster.security import Tls, check_address
-from ashlar_lab.store import Run, Store
-from ashlar_lab.store.run import OK
+from ashlar_lab.measure.progress import FleetProgress
+from ashlar_lab.measure.run import learn
+from ashlar_lab.store.database import Store
+from ashlar_lab.store.run import Run
 
 _LOOK_EVERY_S = 2.0
 # How long a scheduler without a single worker is waited for.
@@ -190,8 +192,7 @@ class _Session:
         return known
 
     def _note(self, run: Run) -> None:
-        if run.state == OK and run.checksum and run.variant == self.experiment.baseline:
-            self.expected.setdefault(run.program, run.checksum)
+        learn(self.expected, run, self.experiment.baseline)
         if run.block >= 0:
             self.runs.append(dataclasses.replace(run, series=(), pss=(), latency_s=()))
 

@@ -9,6 +9,7 @@ from ashlar import palette
 from ashlar.said import xml
 
 Point = tuple[float, float]
+_POINTS = 160
 
 
 class Scale:
@@ -39,6 +40,26 @@ class Scale:
         return [round(i * step, 12) for i in range(first, int(high / step + 1e-9) + 1)]
 
 
+def thinned(series: Sequence[tuple], most: int = _POINTS) -> list[Point]:
+    """At most so many points of readings (time, value, ...), keeping the highest of each stretch so that peaks stay."""
+    step = math.ceil(len(series) / most)
+    return [max(((t, v) for t, v, *_ in series[i:i + step]), key=lambda p: p[1]) for i in range(0, len(series), step)] if series else []
+
+
+def stretches(series: Sequence[tuple], end: float, count: int) -> list[float | None]:
+    """The highest of the readings (time, value, ...) in each of so many equal stretches of time until `end`. One without a reading is as the one
+    before it; those after the last reading have none."""
+    found: list[float | None] = [None] * count
+    last = 0
+    for time, value, *_ in series:
+        last = min(count - 1, int(time / end * count)) if end > 0 else 0
+        found[last] = max(value, found[last] or 0.0)
+    for i in range(last):
+        if found[i] is None:
+            found[i] = found[i - 1] if i else 0.0
+    return found
+
+
 def tick_text(value: float) -> str:
     for limit, letter in ((1e9, "G"), (1e6, "M"), (1e4, "k")):
         if abs(value) >= limit:
@@ -54,9 +75,9 @@ class Chart:
     """Accumulates marks between two axes. Sizes are in SVG user units, one per CSS pixel at full width."""
 
     def __init__(self, x: tuple[float, float], y: tuple[float, float], *, title: str, x_title: str, y_title: str = "",
-                 width: int = 720, height: int = 400, left: int = 62, log_x: bool = False, log_y: bool = False, right: int = 18):
+                 width: int = 720, height: int = 400, left: int = 62, log_x: bool = False, log_y: bool = False):
         self.width, self.height, self.title = width, height, title
-        self._left, self._right, self._top, self._bottom = left, right, 40, 46
+        self._left, self._right, self._top, self._bottom = left, 18, 40, 46
         self.x = Scale(*x, left, width - self._right, log_x)
         self.y = Scale(*y, height - self._bottom, self._top, log_y)
         self._marks: list[str] = []
@@ -76,21 +97,22 @@ class Chart:
         """A text below the plot instead of a tick; for charts whose columns are names."""
         self._columns.append((label, x))
 
-    def line(self, points: Sequence[Point], series: int, faint: bool = False, dashed: bool = False) -> None:
+    def line(self, points: Sequence[Point], series: int, faint: bool = False, dashed: bool = False, tip: str = "") -> None:
         if len(points) < 2:
             return
         path = " ".join(f"{self.x(x):.1f},{self.y(y):.1f}" for x, y in points)
         dash = ' stroke-dasharray="5 4"' if dashed else ""
         style = "faint" if faint else "line"
-        self._marks.append(f'<polyline class="s{series % palette.SERIES} {style}" stroke-width="{1 if faint else 2}"{dash} points="{path}"/>')
+        ending = f"><title>{xml(tip)}</title></polyline>" if tip else "/>"
+        self._marks.append(f'<polyline class="s{series % palette.SERIES} {style}" stroke-width="{1 if faint else 2}"{dash} points="{path}"{ending}')
 
     def band(self, xs: Sequence[float], low: Sequence[float], high: Sequence[float], series: int) -> None:
         points = [f"{self.x(x):.1f},{self.y(v):.1f}" for x, v in zip(xs, high)]
         points += [f"{self.x(x):.1f},{self.y(v):.1f}" for x, v in zip(reversed(xs), reversed(low))]
         self._marks.append(f'<polygon class="s{series % palette.SERIES} band" points="{" ".join(points)}"/>')
 
-    def point(self, x: float, y: float, series: int, tip: str, size: float = 4, hollow: bool = False) -> None:
-        self._marks.append(_shape(self.x(x), self.y(y), series, size, tip, hollow))
+    def point(self, x: float, y: float, series: int, tip: str, size: float = 4) -> None:
+        self._marks.append(_shape(self.x(x), self.y(y), series, size, tip))
 
     def whisker(self, low: float, high: float, y: float, series: int) -> None:
         """A horizontal interval, cut at the plot's edge."""
@@ -104,19 +126,20 @@ class Chart:
         self._marks.append(f'<path class="s{series % palette.SERIES} line" stroke-width="1" d="M{self.x(x[0]):.1f} {cy:.1f}H{self.x(x[1]):.1f}'
                            f'M{cx:.1f} {self.y(y[0]):.1f}V{self.y(y[1]):.1f}"/>')
 
-    def note(self, x: float, y: float, text: str, series: int | None = None, dx: float = 7, dy: float = -6) -> None:
-        style = "soft" if series is None else f"s{series % palette.SERIES}"
+    def note(self, x: float, y: float, text: str, series: int, dx: float = 7, dy: float = -6) -> None:
         at = self.y(y) + dy
         if at > self.height - self._bottom - 3:  # it would lie on the axis
             at = self.y(y) - 10
         place, anchor = self.x(x) + dx, ""
         if place + _NOTE_LETTER * len(text) > self.width:  # it would be cut off
             place, anchor = self.x(x) - abs(dx), ' text-anchor="end"'
-        self._marks.append(f'<text class="{style}" stroke="none" style="stroke:none" font-size="11"{anchor} x="{place:.1f}" y="{at:.1f}">{xml(text)}</text>')
+        self._marks.append(f'<text class="s{series % palette.SERIES}" stroke="none" style="stroke:none" font-size="11"{anchor} x="{place:.1f}" y="{at:.1f}">{xml(text)}</text>')
 
-    def vertical(self, x: float, label: str = "") -> None:
+    def vertical(self, x: float, series: int | None = None) -> None:
+        """An upright line; thin and in the colour of a series where it is about that."""
         at = self.x(x)
-        self._marks.append(f'<line class="axis" stroke-dasharray="4 3" x1="{at:.1f}" x2="{at:.1f}" y1="{self._top}" y2="{self.height - self._bottom}"/>')
+        style = 'class="axis" stroke-dasharray="4 3"' if series is None else f'class="s{series % palette.SERIES}" stroke-opacity="0.5"'
+        self._marks.append(f'<line {style} x1="{at:.1f}" x2="{at:.1f}" y1="{self._top}" y2="{self.height - self._bottom}"/>')
 
     def render(self, style: str = "") -> str:
         """The SVG element. `style` is CSS for a stand-alone file; a page that holds the chart brings its own."""
@@ -165,15 +188,15 @@ class Chart:
             if at > start and at + wide > self.width:
                 at, line = start, line + 1
             y = 33 + _LEGEND_LINE * line
-            parts.append(_shape(at + 5, y - 4, series, 4, "", False))
+            parts.append(_shape(at + 5, y - 4, series, 4, ""))
             parts.append(f'<text class="ink" font-size="12" x="{at + 14:.0f}" y="{y}">{xml(name)}</text>')
             at += wide + 18
         return "".join(parts), _LEGEND_LINE * line
 
 
-def _shape(x: float, y: float, series: int, size: float, tip: str, hollow: bool) -> str:
+def _shape(x: float, y: float, series: int, size: float, tip: str) -> str:
     """Circle, square, triangle, diamond in turn, so that colour is never the only difference."""
-    style = f'class="s{series % palette.SERIES}"' + (' fill-opacity="0.15"' if hollow else "")
+    style = f'class="s{series % palette.SERIES}"'
     inner = f"<title>{xml(tip)}</title>" if tip else ""
     kind = series % 4
     if kind == 0:

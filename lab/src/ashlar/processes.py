@@ -1,0 +1,70 @@
+"""Processes from outside, as /proc tells of them. What has ended meanwhile raises OSError, or is None where that is said."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+TICKS_PER_S = os.sysconf("SC_CLK_TCK")
+
+
+class Stat(NamedTuple):
+    """What /proc/PID/stat says. `children_s` is the CPU time of the children that it has waited for; `started` counts ticks since the machine's start."""
+
+    name: str
+    state: str
+    parent: int
+    cpu_s: float
+    children_s: float
+    started: int
+
+
+def stat_of(text: str) -> Stat:
+    """The name may hold anything, so that the fields are those behind its last parenthesis."""
+    name, _, rest = text.partition("(")[2].rpartition(")")
+    fields = rest.split()
+    user, system, children_user, children_system = map(int, fields[11:15])
+    return Stat(name, fields[0], int(fields[1]), (user + system) / TICKS_PER_S, (children_user + children_system) / TICKS_PER_S, int(fields[19]))
+
+
+def stat(pid: int) -> Stat | None:
+    """None for a process that is gone, or that has ended and only waits to be asked after."""
+    try:
+        found = stat_of(_file(pid, "stat"))
+    except OSError:
+        return None
+    return None if found.state in "ZX" else found
+
+
+def status(pid: int) -> dict[str, str]:
+    """The fields of /proc/PID/status."""
+    return {name: value.strip() for name, _, value in (line.partition(":") for line in _file(pid, "status").splitlines())}
+
+
+def kib(fields: dict[str, str], name: str) -> int:
+    """A field of `status` that is an amount of memory, in bytes; 0 where the process has none."""
+    return int(fields.get(name, "0 kB").split()[0]) * 1024
+
+
+def rollup(pid: int) -> dict[str, int]:
+    """What /proc/PID/smaps_rollup says: the kernel's own sums, in bytes, by name."""
+    fields = (line.partition(":") for line in _file(pid, "smaps_rollup").splitlines()[1:])
+    return {name: int(rest.split()[0]) * 1024 for name, _, rest in fields}
+
+
+def name_of(pid: int) -> str:
+    try:
+        return _file(pid, "comm").strip()
+    except OSError:
+        return "gone"
+
+
+def numbers() -> Iterator[int]:
+    """Of all processes that there are."""
+    return (int(name) for name in os.listdir("/proc") if name.isdigit())
+
+
+def _file(pid: int, name: str) -> str:
+    return Path(f"/proc/{pid}/{name}").read_text(errors="replace")
