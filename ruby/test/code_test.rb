@@ -138,6 +138,35 @@ claim "code of every kind lives through collections while YJIT compiles it" do
   RUBY
 end
 
+claim "code of every kind lives through collections and compactions while ZJIT compiles it", ruby: "4.0" do
+  %w[GC.start GC.compact].each do |collect|
+    ruby_ok CODE + <<~RUBY, "--zjit", "--zjit-call-threshold=2", limit: 180 if Subject.has?("ZJIT")
+      def collect = #{collect}
+      rounds(12)
+      puts "ok"
+    RUBY
+  end
+end
+
+claim "code that ZJIT compiled keeps the classes that it looks for", ruby: "4.0" do
+  ruby_ok <<~'RUBY', "--zjit", "--zjit-call-threshold=2" if Subject.has?("ZJIT")
+    def made(answer) = Class.new { class_eval("def answer = #{answer}") }
+    def overwrite_stack(n) = n.zero? ? nil : overwrite_stack(n - 1)
+    100.times do |i|
+      eval("def call#{i}(object) = object.answer")
+      object = made(i).new
+      5.times { abort "at first" unless send("call#{i}", object) == i }
+    end
+    overwrite_stack(100)
+    GC.start
+    others = Array.new(400) { |n| made(1_000 + n).new }
+    100.times do |i|
+      others.each_with_index { |other, n| abort "the answer of a class that died" unless send("call#{i}", other) == 1_000 + n }
+    end
+    puts "ok"
+  RUBY
+end
+
 claim "code that several Ractors run lives through their collections" do
   ruby_ok <<~'RUBY', "-W0", env: stress("collect-every:2000"), limit: 120
     class Counter

@@ -212,7 +212,7 @@ lazy_claim "what is compiled by RJIT is loaded at once", ruby: "3.4" do
 end
 
 lazy_claim "compiled code calls, yields to and defines methods by what waits" do
-  ruby_ok LAZY + <<~'RUBY', "--yjit", "--yjit-call-threshold=1"
+  program = LAZY + <<~'RUBY'
     from_binary(<<~'CODE').eval
       class Callee
         def plain(a) = a + 1
@@ -237,6 +237,8 @@ lazy_claim "compiled code calls, yields to and defines methods by what waits" do
     end
     puts "ok"
   RUBY
+  ruby_ok program, "--yjit", "--yjit-call-threshold=1"
+  ruby_ok program, "--zjit", "--zjit-call-threshold=2" if Subject.has?("ZJIT")
 end
 
 # How a program is run: by the interpreter, and by each compiler that this Ruby has, which compiles a method at its third call.
