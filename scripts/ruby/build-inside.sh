@@ -2,7 +2,7 @@
 # Builds the Ruby with Ashlar inside, with this clone's collector, into the cache.
 #   scripts/ruby/build-inside.sh
 #   SHARED=yes scripts/ruby/build-inside.sh    with a libruby.so
-#   LAZY=no scripts/ruby/build-inside.sh       all code of a file is loaded at once
+#   LAZY=yes scripts/ruby/build-inside.sh      code is loaded when it first runs
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 # shellcheck source=scripts/ruby/rubies.sh

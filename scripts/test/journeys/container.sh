@@ -48,14 +48,15 @@ build() {
   "${engine[@]}" build "${options[@]}" -t "$1" "${@:3}" "$2" >>"$left/build.log" 2>&1 || fail "$1 was not built; see $left/build.log"
 }
 
-# vendor_gems FOLDER: what `bundle cache` does: each gem as a file, with its extension to be compiled.
+# vendor_gems FOLDER: what `bundle cache` does: each gem as a file, with its extension to be compiled. Ruby's bundled gems are among
+# them, because Bundler looks for none outside its own path.
 vendor_gems() {
   mkdir -p "$1"
   "$RUBY_STOCK" -rrubygems/package -e '
-    gems, to = ARGV
-    Dir[File.join(gems, "specifications/*.gemspec")].each do |file|
+    homes, to = [ARGV.first, Gem.default_dir], ARGV.last
+    homes.flat_map { |home| Dir[File.join(home, "specifications/*.gemspec")] }.each do |file|
       specification = Gem::Specification.load(file) or abort "#{file} cannot be read"
-      Dir.chdir(File.join(gems, "gems", specification.full_name))
+      Dir.chdir(File.join(File.dirname(file, 2), "gems", specification.full_name))
       made = %w[.o .so .log .time]
       specification.files = Dir["**/*"].select { File.file?(_1) && !made.include?(File.extname(_1)) && File.basename(_1) != "Makefile" }
       specification.extensions = Dir["ext/**/extconf.rb"]
@@ -70,8 +71,8 @@ vendor_gems() {
 # python3 is for ashlar.
 the_dockerfile() {
   awk '/^```dockerfile$/ {in_it = 1; next} /^```$/ {in_it = 0} in_it' "$CLONE/docs/guide/containers.md" |
-    sed -e 's/libpq-dev/libsqlite3-dev libxml2-dev libxslt1-dev pkg-config/' -e 's/libpq5/libsqlite3-0 libxml2 libxslt1.1 python3/' \
-      -e 's|^COPY Gemfile.*|&\nCOPY vendor/cache vendor/cache|' -e 's/bundle install/bundle install --local/' \
+    sed -e 's/libpq-dev/libsqlite3-dev libxml2-dev libxslt1-dev zlib1g-dev pkg-config/' -e 's/libpq5/libsqlite3-0 libxml2 libxslt1.1 python3/' \
+      -e 's|^COPY Gemfile.*|&\nCOPY vendor/cache vendor/cache|' -e 's/bundle install/bundle install --local --no-cache/' \
       -e "s|^FROM ruby-ashlar|FROM $IMAGE|" \
       -e '/^WORKDIR/a ENV BUNDLE_BUILD__NOKOGIRI=--use-system-libraries BUNDLE_BUILD__SQLITE3=--enable-system-libraries NIO4R_PURE=true' >"$1/Dockerfile"
   cp "$1/Dockerfile" "$left/Dockerfile"
@@ -108,7 +109,8 @@ build "$IMAGE" "$CLONE" -f "$CLONE/packaging/Dockerfile"
 the_application "$work/app"
 vendor_gems "$work/app/vendor/cache"
 the_dockerfile "$work/app"
-(cd "$work/app" && BUNDLE_SILENCE_ROOT_WARNING=1 "$RUBY_STOCK" -S bundle lock --local >>"$left/build.log" 2>&1) || fail "bundle lock failed; see $left/build.log"
+(cd "$work/app" && GEM_HOME=$gems BUNDLE_SILENCE_ROOT_WARNING=1 "$(dirname "$RUBY_STOCK")/bundle" install --local --no-cache >>"$left/build.log" 2>&1) ||
+  fail "no Gemfile.lock was made; see $left/build.log"
 build "$APPLICATION" "$work/app"
 
 "${engine[@]}" run -d --name "$CONTAINER" "${options[@]}" --memory "${MEMORY_MIB}m" --cap-add SYS_PTRACE \
@@ -119,12 +121,12 @@ for ((round = 0; round < 20; round++)); do
     curl -fsS -o "$work/page" "http://127.0.0.1:$PORT$page" || fail "$page was not answered in round $round"
   done
 done
-grep -q '"subject"' "$work/page" || fail "${PAGES[-1]} is no list of issues: $(head -c 200 "$work/page")"
+grep -q '"title"' "$work/page" || fail "${PAGES[-1]} is no list of issues: $(head -c 200 "$work/page")"
 [[ $(inside ruby -v) == *'+GC[ashlar]'* ]] || fail 'the Ruby in the container has no Ashlar'
 limit=$(inside ruby -e 'print GC.config[:memory_limit] / 1024 / 1024')
 ((limit == MEMORY_MIB)) || fail "ASHLAR_MEMORY_LIMIT=auto is $limit MiB in a container of $MEMORY_MIB MiB"
 inside ashlar shared 1 >"$left/shared.txt" || fail 'ashlar shared 1 failed in the container'
-grep -q 'worker' "$left/shared.txt" || fail "$left/shared.txt does not show the workers"
+grep -q 'and 2 other processes' "$left/shared.txt" || fail "$left/shared.txt does not show the workers"
 [[ $(inside ashlar --version) ]] || fail 'ashlar does not run in the container'
 timeout 30 "${engine[@]}" stop -t 20 "$CONTAINER" >/dev/null || fail 'the container did not stop within 20 seconds'
 echo "a Rails application ran in a container of $MEMORY_MIB MiB, was looked into and was stopped; $left/shared.txt says what it kept"

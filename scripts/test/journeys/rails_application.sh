@@ -7,7 +7,7 @@
 . "$here_journeys/../../bench/debian-gems.sh"
 
 # Raise when what is below makes something else.
-JOURNEY_RECIPE=1
+JOURNEY_RECIPE=2
 PORT=${PORT:-9292}
 PAGES=(/ /issues /issues/5 /projects/3 /issues.json)
 
@@ -46,6 +46,8 @@ rails_gems() {
       cp -r "$RAILS_RUBYLIB" "$gems/gems/$name/lib"
     }
   done
+  # Its extension is configured with this gem.
+  sed -i 's/^end$/  gem.add_dependency "mini_portile2"\nend/' "$gems"/specifications/nokogiri-*.gemspec
 }
 
 # the_gems: a folder as GEM_HOME names one.
@@ -70,6 +72,7 @@ the_application() {
   mkdir -p "$1"
   cp -r "$CLONE/workloads/applications/tracker/." "$1"
   cat >"$1/Gemfile" <<'GEMFILE'
+source "https://rubygems.org"
 gem "railties", "~> 7.2"
 gem "activerecord"
 gem "actionmailer"
