@@ -127,6 +127,6 @@ limit=$(inside ruby -e 'print GC.config[:memory_limit] / 1024 / 1024')
 ((limit == MEMORY_MIB)) || fail "ASHLAR_MEMORY_LIMIT=auto is $limit MiB in a container of $MEMORY_MIB MiB"
 inside ashlar shared 1 >"$left/shared.txt" || fail 'ashlar shared 1 failed in the container'
 grep -q 'and 2 other processes' "$left/shared.txt" || fail "$left/shared.txt does not show the workers"
-[[ $(inside ashlar --version) ]] || fail 'ashlar does not run in the container'
+[[ $(inside ashlar --help) ]] || fail 'ashlar does not run in the container'
 timeout 30 "${engine[@]}" stop -t 20 "$CONTAINER" >/dev/null || fail 'the container did not stop within 20 seconds'
 echo "a Rails application ran in a container of $MEMORY_MIB MiB, was looked into and was stopped; $left/shared.txt says what it kept"

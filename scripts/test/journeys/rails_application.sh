@@ -3,7 +3,7 @@
 # that were installed for stock Ruby: `gem install` puts the first line of stock Ruby into puma's programs and compiles its extension.
 # Sourced after installed.sh. It needs Debian, for the gems.
 
-# shellcheck source=scripts/bench/debian-gems.sh
+# shellcheck source=scripts/bench/debian-gems.sh disable=SC2154 # installed.sh sets it
 . "$here_journeys/../../bench/debian-gems.sh"
 
 # Raise when what is below makes something else.
@@ -17,7 +17,7 @@ puma_gem() {
   pinned_tarball puma
   mkdir -p "$source"
   tar -xf "$TARBALL" -C "$source" --strip-components=1 --no-same-owner
-  cd "$source"
+  cd "$source" || return
   # Its gemspec asks git which files it has.
   git init -q .
   git add -A
