@@ -6,6 +6,7 @@
 # All with a umask that forbids everything. As root, on Debian.
 #   packaging/try.sh                    all of them, but suites
 #   SHARED=yes packaging/try.sh tarball    one of them, with a libruby.so
+#   BUNDLED_GEMS=no RUBY_SRC=~/src/ruby packaging/try.sh package    from a checkout of Ruby's repository, which lacks bundled gems
 #   SUITES="bookworm trixie" packaging/try.sh suites    the package in a Debian of each suite, by apt (needs mmdebstrap)
 #   ASHLAR_MACHINE=aarch64 packaging/try.sh suites      that for arm64, in an emulator (needs qemu-user-static and binfmt-support, too)
 set -euo pipefail
@@ -21,7 +22,8 @@ try() {
   local ruby=$1 prefix=$2 folder=$3
   "$ruby" -v | grep -F '+GC[ashlar]'
   "$ruby" -e '
-    %w[json openssl psych zlib bigdecimal fiddle socket].each { require _1 }
+    %w[json openssl psych zlib socket].each { require _1 }
+    %w[bigdecimal fiddle].each { require _1 } unless ENV["BUNDLED_GEMS"] == "no"
     abort "not on Ashlar" unless GC.config[:implementation] == "ashlar"
     abort "wrong prefix" unless RbConfig::CONFIG["prefix"] == ARGV.first
     require "etc"
@@ -263,7 +265,8 @@ try_suites() {
     { chroot "$root" apt-get -q update && chroot "$root" apt-get -q -y install --no-install-recommends /ruby-ashlar.deb; } >"$work/$suite.log" 2>&1 ||
       fail "apt did not install it on $suite: $(tail -n 3 "$work/$suite.log")"
     chroot "$root" /usr/bin/ruby-ashlar -e '
-      %w[json openssl psych zlib fiddle socket etc].each { require _1 }
+      %w[json openssl psych zlib socket etc].each { require _1 }
+      require "fiddle" unless ENV["BUNDLED_GEMS"] == "no"
       abort "not on Ashlar" unless GC.config[:implementation] == "ashlar"
       abort "made for the compiler of another machine" unless RbConfig::CONFIG["CC"] == "gcc"
       GC.start
