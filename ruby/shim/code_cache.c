@@ -312,10 +312,16 @@ script_compiled(VALUE point, void *unused)
 
 /* ── Before children begin ───────────────────────────────────────────────── */
 
+static bool
+may_have_work(void)
+{
+    return (has_begun || ashlar_has_waiting_code()) && is_main_ractor();
+}
+
 void
 ashlar_prepare_code_cache(void)
 {
-    if (!is_main_ractor()) return;
+    if (!may_have_work()) return;
     if (has_begun) ashlar_write_code_cache();
     ashlar_load_code_for_children();
 }
@@ -325,7 +331,7 @@ ashlar_prepare_code_cache(void)
 void
 ashlar_code_cache_before_fork(void)
 {
-    if (!is_main_ractor()) return;
+    if (!may_have_work()) return;
     if (has_begun) ashlar_write_code_cache_before_fork();
     if (has_forked) return;
     has_forked = true;

@@ -95,15 +95,27 @@ load_for_children(VALUE unused)
     return Qtrue;
 }
 
+bool
+ashlar_has_waiting_code(void)
+{
+    return __atomic_load_n(&has_waiting_code, __ATOMIC_RELAXED);
+}
+
 void
 ashlar_load_code_for_children(void)
 {
-    if (__atomic_load_n(&has_waiting_code, __ATOMIC_RELAXED)) ashlar_quietly_and_undisturbed(load_for_children, Qnil);
+    if (ashlar_has_waiting_code()) ashlar_quietly_and_undisturbed(load_for_children, Qnil);
 }
 
 #else
 
 /* Here all code is loaded at once. */
+bool
+ashlar_has_waiting_code(void)
+{
+    return false;
+}
+
 void
 ashlar_load_code_for_children(void)
 {
