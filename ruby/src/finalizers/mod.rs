@@ -258,6 +258,16 @@ mod tests {
     use super::*;
     use crate::refusing_allocator::while_memory_is_refused;
 
+    /// Removes all objects, oldest first; the array of each is its address and `distance`.
+    fn drained(finalizers: &mut Finalizers, distance: usize) -> Vec<Value> {
+        let mut order = Vec::new();
+        while let Some(object) = finalizers.first() {
+            assert_eq!(finalizers.remove(object), Some(object + distance));
+            order.push(object);
+        }
+        order
+    }
+
     #[test]
     fn finalizers_come_first_that_were_defined_first() {
         let mut finalizers = Finalizers::default();
@@ -269,11 +279,7 @@ mod tests {
         finalizers.insert(320, 7).unwrap();
         finalizers.moved(240, 320).unwrap();
         finalizers.update(|array| if array == 248 { 328 } else { array });
-        let mut order = Vec::new();
-        while let Some(object) = finalizers.first() {
-            assert_eq!(finalizers.remove(object), Some(object + 8));
-            order.push(object);
-        }
+        let order = drained(&mut finalizers, 8);
         assert_eq!(order, [400, 320, 160, 80]);
         assert!(finalizers.places.is_empty() && finalizers.defined.is_empty());
     }
@@ -311,11 +317,7 @@ mod tests {
         let mut arrays = Vec::new();
         finalizers.each_value(|array| arrays.push(array - all));
         assert_eq!(arrays, kept);
-        let mut order = Vec::new();
-        while let Some(object) = finalizers.first() {
-            assert_eq!(finalizers.remove(object), Some(object + all));
-            order.push(object);
-        }
+        let order = drained(&mut finalizers, all);
         assert_eq!(order, kept);
     }
 
@@ -338,11 +340,7 @@ mod tests {
             assert_eq!(finalizers.get(object), None);
         }
         assert!(finalizers.begin().is_none());
-        let mut order = Vec::new();
-        while let Some(object) = finalizers.first() {
-            assert_eq!(finalizers.remove(object), Some(object + all));
-            order.push(object);
-        }
+        let order = drained(&mut finalizers, all);
         assert!(order
             .into_iter()
             .eq((1..=all).filter(|&object| !is_lost(object))));

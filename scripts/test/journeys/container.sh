@@ -3,7 +3,7 @@
 # the Dockerfile in docs/guide/containers.md, which compiles its gems. The container has a limit of memory. It is asked for pages, looked into and
 # stopped.
 #   scripts/test/journeys/container.sh
-#   ENGINE_OPTIONS="--volume /etc/ssl/certs/own.crt:/etc/ssl/certs/ca-certificates.crt:ro" scripts/test/journeys/container.sh
+#   ENGINE_OPTIONS="--volume $HOME/own-ca:/usr/local/share/ca-certificates:ro" scripts/test/journeys/container.sh
 # What it leaves to be looked at is in build/journeys/container: Dockerfile, build.log, shared.txt.
 # Environment: ENGINE          docker, or podman with its options; docker where its daemon answers, else podman
 #              ENGINE_OPTIONS  for each build and run: what this machine's network needs
@@ -32,13 +32,13 @@ choose_engine() {
   "${engine[@]}" info >/dev/null 2>&1 || fail "$found does not answer: $("${engine[@]}" info 2>&1 | tail -n 1)"
 }
 
-# the_base NAME VARIANT: Debian's image, from where the engine gets images or made here.
+# the_base NAME: Debian's image, from where the engine gets images or made here.
 the_base() {
   "${engine[@]}" image inspect "docker.io/library/$1" >/dev/null 2>&1 && return
   timeout 60 "${engine[@]}" pull "docker.io/library/$1" >>"$left/build.log" 2>&1 && return
   command -v mmdebstrap >/dev/null || fail "no registry gives $1, and there is no mmdebstrap that could make it"
   # Debian's image has apt without the addresses of this machine; this one has them.
-  mmdebstrap --quiet --variant="$2" trixie - 2>>"$left/build.log" | "${engine[@]}" import - "docker.io/library/$1" >>"$left/build.log" 2>&1 ||
+  mmdebstrap --quiet --variant=apt trixie - 2>>"$left/build.log" | "${engine[@]}" import - "docker.io/library/$1" >>"$left/build.log" 2>&1 ||
     fail "$1 was not made; see $left/build.log"
   echo "$1: made by mmdebstrap, as no registry gave it"
 }
@@ -103,8 +103,8 @@ begin_journey container
 trap 'stop_container; rm -rf "$work"' EXIT
 [[ ! $(ss -Hltn "sport = :$PORT") ]] || fail "something listens at port $PORT; PORT=9393 takes another one"
 
-the_base debian:trixie apt
-the_base debian:trixie-slim apt
+the_base debian:trixie
+the_base debian:trixie-slim
 build "$IMAGE" "$CLONE" -f "$CLONE/packaging/Dockerfile"
 the_application "$work/app"
 vendor_gems "$work/app/vendor/cache"
