@@ -106,6 +106,11 @@ CODE = <<~'RUBY'
   end
 RUBY
 
+# Whether code of every kind lives through these collections.
+def lives_through(collect, *options, **rest)
+  ruby_ok(CODE + "def collect = #{collect}\nrounds(12)\nputs \"ok\"\n", *options, limit: 180, **rest)
+end
+
 {
   "full ones at once" => [{ "ASHLAR_INCREMENTAL" => "0" }, "GC.start"],
   "full ones by several threads" => [{ "ASHLAR_THREADS" => "4", **stress("parallel-cells:0") }, "GC.start"],
@@ -114,11 +119,7 @@ RUBY
   "compactions" => [{}, "GC.compact"],
 }.each do |which, (environment, collect)|
   claim "code of every kind lives through collections: #{which}" do
-    ruby_ok CODE + <<~RUBY, env: environment, limit: 180
-      def collect = #{collect}
-      rounds(12)
-      puts "ok"
-    RUBY
+    lives_through(collect, env: environment)
   end
 end
 
@@ -131,20 +132,12 @@ claim "code of every kind lives through collections that are verified", only: "a
 end
 
 claim "code of every kind lives through collections while YJIT compiles it" do
-  ruby_ok CODE + <<~'RUBY', "--yjit", "--yjit-call-threshold=2", limit: 180
-    def collect = GC.start
-    rounds(12)
-    puts "ok"
-  RUBY
+  lives_through("GC.start", "--yjit", "--yjit-call-threshold=2")
 end
 
 claim "code of every kind lives through collections and compactions while ZJIT compiles it", ruby: "4.0" do
   %w[GC.start GC.compact].each do |collect|
-    ruby_ok CODE + <<~RUBY, "--zjit", "--zjit-call-threshold=2", limit: 180 if Subject.has?("ZJIT")
-      def collect = #{collect}
-      rounds(12)
-      puts "ok"
-    RUBY
+    lives_through(collect, "--zjit", "--zjit-call-threshold=2") if Subject.has?("ZJIT")
   end
 end
 
