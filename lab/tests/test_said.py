@@ -199,6 +199,25 @@ def test_lines_of_the_progress_show_such_names(name):
     assert all(f"{name} {i}" in captured.get() for i in (7, 8))
 
 
+def test_in_a_pipe_each_block_that_is_whole_has_a_line_and_a_minute_has_one(capsys, monkeypatch):
+    from ashlar_lab.experiment import command_line
+    from ashlar_lab.experiment.model import Stop
+    from ashlar_lab.measure.progress import Progress
+
+    experiment = command_line.build(["a=env:X=1", "b=env:X=2"], [], ["true"], name=None, baseline=None, stop=Stop(4, 4))
+
+    def lines(every_s: float, **options) -> list[str]:
+        monkeypatch.setattr(Progress, "LINE_EVERY_S", every_s)
+        with Progress(experiment, **options) as progress:
+            for block in range(3):
+                for arm in experiment.order(block):
+                    progress.ended(make_run(block, arm.program, arm.variant, arm.value, 1.0, 1.0, arm.role))
+        return capsys.readouterr().err.splitlines()
+
+    assert lines(0.0) == ["1 of at most 4 blocks, at most 0:09 left", "2 of at most 4 blocks, at most 0:06 left", "3 of at most 4 blocks, at most 0:03 left"]
+    assert lines(60.0) == [] and lines(0.0, quiet=True) == []
+
+
 def test_a_run_that_fails_is_named_on_a_terminal(tmp_path):
     status, shown = on_terminal(tmp_path, "compare", "-v", f"good=command:{WORK}", "-v", f"[x] bad=command:{PYTHON} -S -c 'raise SystemExit(3)'",
                                 "--blocks", "1", "--name", "fails")

@@ -32,13 +32,16 @@ class _Line:
 
 
 class Progress(_Line):
-    """In a pipe only failures are printed."""
+    """In a pipe failures are printed, and how far it is after a block, at most once in LINE_EVERY_S."""
+
+    LINE_EVERY_S = 60.0
 
     def __init__(self, experiment: Experiment, quiet: bool = False):
         super().__init__(experiment, quiet, "starting", Column("{task.fields[arm]}", "dim"), arm="")
         self._experiment = experiment
         self._seconds: dict[tuple, list[float]] = defaultdict(list)
         self._blocks_done: dict[tuple, int] = defaultdict(int)
+        self._told_blocks, self._told_s = 0, time.monotonic()
 
     def resumed(self, runs: list[Run]) -> None:
         for run in runs:
@@ -75,6 +78,13 @@ class Progress(_Line):
             left = min(left, max(0.0, budget - (total - left)))
             total = min(total, budget)
         self._bar.update(self._task, total=total, completed=total - left, left=f"at most {clock(left)} left")
+        self._tell_blocks(min(self._blocks_done[arm] for arm in arms), left)
+
+    def _tell_blocks(self, whole: int, left_s: float) -> None:
+        now_s = time.monotonic()
+        if whole > self._told_blocks and now_s - self._told_s >= self.LINE_EVERY_S and not self._quiet and not self._console.is_terminal:
+            self._told_blocks, self._told_s = whole, now_s
+            self._console.print(f"{whole} of at most {self._stop.blocks_max} blocks, at most {clock(left_s)} left", soft_wrap=True)
 
 
 class FleetProgress(_Line):
