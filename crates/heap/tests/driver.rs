@@ -4,7 +4,7 @@
 #[path = "../examples/toy_vm.rs"]
 mod toy_vm;
 
-use std::cell::RefCell;
+use std::cell::{Cell as StdCell, RefCell};
 use std::ptr::NonNull;
 use std::sync::Mutex;
 use std::time::Duration;
@@ -22,6 +22,7 @@ const MIB: usize = 1 << 20;
 struct Noted<'heap> {
     heap: &'heap Heap<'heap, ToyVm<'heap>>,
     told: RefCell<Vec<&'static str>>,
+    has_other_threads: StdCell<bool>,
 }
 
 impl Noted<'_> {
@@ -35,6 +36,10 @@ impl World for Noted<'_> {
         self.note("stopped");
         self.heap.pauses().during(work);
         self.note("goes on");
+    }
+
+    fn has_other_threads(&self) -> bool {
+        self.has_other_threads.get()
     }
 
     fn begins(&self, _asked: Option<Scope>) {
@@ -75,6 +80,7 @@ fn with_program(region_bytes: usize, pace: PaceOptions, run: impl FnOnce(&Progra
     let world = Noted {
         heap: &heap,
         told: RefCell::default(),
+        has_other_threads: StdCell::default(),
     };
     let (cache, heap) = (heap.new_cache(), &heap);
     let driver = Driver { heap, world };
@@ -127,26 +133,33 @@ impl Program<'_> {
             .push(cell.address());
     }
 
+    /// An object without references in a cell of at least `bytes` from the driver; `None` when memory is out.
+    fn allocated(&self, bytes: usize) -> Option<Cell> {
+        // SAFETY: this program alone uses the cache, and has no reference to it.
+        let outcome = unsafe {
+            let (cache, state) = (self.cache.as_ptr(), CellState::NEW);
+            let urgency = Urgency::MustAllocate;
+            (self.driver).allocate(cache, bytes, state, urgency, Wanted::default)
+        };
+        let Allocation::Allocated(cell) = outcome else {
+            assert_eq!(outcome, Allocation::OutOfMemory);
+            return None;
+        };
+        // SAFETY: the cell is new and has room for an object without references.
+        unsafe {
+            std::ptr::with_exposed_provenance_mut::<[usize; 3]>(cell.address()).write([1, 0, 0])
+        };
+        Some(cell)
+    }
+
     /// Allocates cells of 1 KiB until memory is out, and makes roots of them if `kept`. Returns
     /// how many there were.
     fn fill(&self, kept: bool) -> usize {
         (0..)
             .take_while(|&count| {
                 assert!(count < 100_000, "memory is never out");
-                // SAFETY: this program alone uses the cache, and has no reference to it.
-                let outcome = unsafe {
-                    let (cache, state) = (self.cache.as_ptr(), CellState::NEW);
-                    let urgency = Urgency::MustAllocate;
-                    (self.driver).allocate(cache, 1024, state, urgency, Wanted::default)
-                };
-                let Allocation::Allocated(cell) = outcome else {
-                    assert_eq!(outcome, Allocation::OutOfMemory);
+                let Some(cell) = self.allocated(1024) else {
                     return false;
-                };
-                // SAFETY: the cell is new and has room for an object without references.
-                unsafe {
-                    std::ptr::with_exposed_provenance_mut::<[usize; 3]>(cell.address())
-                        .write([1, 0, 0])
                 };
                 if kept {
                     self.keep(cell);
@@ -229,6 +242,28 @@ fn where_payloads_fill_the_heap_slices_sweep_without_waiting_for_new_cells() {
         due_bytes
     };
     assert!(2 * due_after(Cause::Payloads) < due_after(Cause::Cells));
+}
+
+#[test]
+fn a_stop_that_stops_other_threads_sweeps_as_much_as_it_has_time_for() {
+    for (has_other_threads, after_marking) in [(false, ""), (true, "swept, ")] {
+        with_usual_program(|p| {
+            p.driver.world.has_other_threads.set(has_other_threads);
+            let pauses = p.driver.heap.pauses();
+            pauses.set_slice_time(Some(Duration::from_secs(60)));
+            p.objects(50_000);
+            p.driver.collect_due(Wanted::default());
+            let told = format!("stopped, begins, marking, marked, {after_marking}goes on");
+            assert_eq!(p.told(), told);
+            pauses.set_slice_time(None);
+            p.objects(50_000);
+            p.driver.collect(Request::default());
+            p.told();
+            assert!(p.driver.heap.is_sweeping());
+            assert!(p.allocated(32).is_some());
+            assert_eq!(p.driver.heap.is_sweeping(), !has_other_threads);
+        });
+    }
 }
 
 #[test]

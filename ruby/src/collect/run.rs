@@ -96,6 +96,11 @@ impl World for Program<'_> {
         self.collector.stopped(work);
     }
 
+    fn has_other_threads(&self) -> bool {
+        // SAFETY: may be asked at any time.
+        unsafe { (self.collector.calls().multi_ractor)() }
+    }
+
     fn begins(&self, asked: Option<Scope>) {
         let collector = self.collector;
         collector.fire(collector.heap.vm().events.gc_start);

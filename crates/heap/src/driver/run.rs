@@ -21,6 +21,12 @@ pub trait World {
     /// ([`Heap::pauses`]). Where no collection may happen, it does nothing, or does not return.
     fn stopped(&self, work: impl FnOnce());
 
+    /// Whether other threads stand still in a stop, so that to stop the program takes as long as sweeping some
+    /// blocks. Each stop then sweeps as much as it has time for.
+    fn has_other_threads(&self) -> bool {
+        false
+    }
+
     /// A collection begins; this scope was asked for, if any.
     fn begins(&self, _asked: Option<Scope>) {}
 
@@ -130,7 +136,10 @@ impl<'shared, V: Vm, W: World> Driver<'_, 'shared, V, W> {
             let sweeps = self.heap.will_sweep(cache, width);
             let mut allocate = || self.heap.allocate(cache, width.bytes(), state, urgency);
             let outcome = match sweeps {
-                true => self.world.sweeping(allocate),
+                true => self.world.sweeping(|| {
+                    self.sweep_while_others_stand_still();
+                    allocate()
+                }),
                 false => allocate(),
             };
             match outcome {
@@ -189,9 +198,22 @@ impl<'shared, V: Vm, W: World> Driver<'_, 'shared, V, W> {
         let progress = self.world.marking(|| heap.advance(wanted.scope, &mut work));
         if let Progress::Marked(scope) = progress {
             self.world.marked(scope, false);
+            if self.world.has_other_threads() {
+                self.world.sweeping(|| heap.sweep_within(&mut work));
+            }
             if wanted.cause == Cause::Payloads {
                 heap.sweep_in_slices();
             }
+        }
+    }
+
+    /// Sweeps before an allocation that has to sweep, as long as a slice may take, while other
+    /// threads stand still anyway.
+    fn sweep_while_others_stand_still(&self) {
+        if self.world.has_other_threads() {
+            let slice_time = self.heap.pauses().slice_time();
+            let mut work = slice_time.map_or_else(WorkBudget::unlimited, WorkBudget::time);
+            self.heap.sweep_within(&mut work);
         }
     }
 
