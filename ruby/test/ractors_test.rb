@@ -261,3 +261,16 @@ claim "a walk over all objects ends, and shows objects only, while other Ractors
     puts "ok"
   RUBY
 end
+
+claim "Ractors that allocate are stopped about once for each collection", only: "ashlar" do
+  # Each stop wakes every Ractor up, which takes as long as sweeping some blocks.
+  ruby_ok <<~'RUBY', "-W:no-experimental"
+    def allocate = 500_000.times { [Object.new] }
+    allocate
+    before = GC.stat
+    Array.new(2) { Ractor.new { allocate } }.each(&:value)
+    collections, stops = %i[count pause_count].map { |name| GC.stat(name) - before[name] }
+    abort "#{stops} stops for #{collections} collections" unless collections > 10 && stops <= 1.5 * collections
+    puts "ok"
+  RUBY
+end
