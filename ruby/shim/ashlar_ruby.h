@@ -381,6 +381,10 @@ void ashlar_read_what_ran(void);
 bool ashlar_may_run_in_children(const char *binary, unsigned int index);
 bool ashlar_lets_code_wait(void); /* by an option */
 
+/* Binary forms outside the heap. NULL when there is no memory. */
+const char *ashlar_keep_binary_form(void *objspace, const char *form, size_t bytes);
+void ashlar_give_binary_form_back(void *objspace, const char *form);
+
 /* Ends the process with one line that says that the system refuses memory. */
 void ashlar_end_for_want_of_memory(void);
 

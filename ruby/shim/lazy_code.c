@@ -21,6 +21,7 @@ extern void rb_objspace_each_objects(int (*visit)(void *, void *, size_t, void *
 
 void ashlar_code_loaded(const char *binary, unsigned int index);
 bool ashlar_code_may_wait(void);
+VALUE ashlar_code_is_read(VALUE string, const char **bytes);
 
 /* Set once, by any Ractor. */
 static bool has_waiting_code;
@@ -41,6 +42,63 @@ ashlar_code_loaded(const char *binary, unsigned int index)
 {
     ashlar_note_loaded_code(binary, index);
 }
+
+/* ── Binary forms ────────────────────────────────────────────────────────── */
+
+struct binary_form {
+    const char *bytes; /* NULL until it has some */
+    size_t size;
+};
+
+static void
+give_back(void *data)
+{
+    const struct binary_form *form = data;
+    if (!form->bytes) return;
+    ashlar_give_binary_form_back(ashlar_objspace(), form->bytes);
+    rb_gc_adjust_memory_usage(-(ssize_t)form->size);
+}
+
+static size_t
+size_of_form(const void *data)
+{
+    return ((const struct binary_form *)data)->size;
+}
+
+static const rb_data_type_t binary_form_type = {
+    "Ashlar/binary form", { NULL, give_back, size_of_form }, NULL, NULL,
+    RUBY_TYPED_FREE_IMMEDIATELY | RUBY_TYPED_WB_PROTECTED | RUBY_TYPED_EMBEDDABLE,
+};
+
+/* Called by the edited compile.c in any Ractor before it reads a binary form. Returns the object to keep for as
+   long as the bytes are read, and where they are. A string that cannot change and has its bytes elsewhere for good
+   (bit 18 says so) is read in place: it may be a mapped file. Any other is copied, because the program may change it,
+   unless all is loaded at once. */
+VALUE
+ashlar_code_is_read(VALUE string, const char **bytes)
+{
+    bool stays = OBJ_FROZEN(string) && FL_TEST_RAW(string, FL_USER18);
+    if (stays || !ashlar_lets_code_wait()) {
+        *bytes = RSTRING_PTR(string);
+        return string;
+    }
+    struct binary_form *form;
+    VALUE keeper = TypedData_Make_Struct(0, struct binary_form, &binary_form_type, form);
+    size_t size = (size_t)RSTRING_LEN(string);
+    form->bytes = ashlar_keep_binary_form(ashlar_objspace(), RSTRING_PTR(string), size);
+    if (!form->bytes) {
+        keeper = rb_str_new(RSTRING_PTR(string), (long)size);
+        *bytes = RSTRING_PTR(keeper);
+    } else {
+        form->size = size;
+        *bytes = form->bytes;
+        rb_gc_adjust_memory_usage((ssize_t)size);
+    }
+    RB_GC_GUARD(string);
+    return keeper;
+}
+
+/* ── Before children begin ───────────────────────────────────────────────── */
 
 /* Code that is not loaded and that children may run. What is found in one walk is counted first, because
    nothing can be allocated in the next, which notes it. */
@@ -72,10 +130,12 @@ load_one(VALUE sequence)
     return Qtrue;
 }
 
-/* Loading one sequence brings those inside it into being, so there are several rounds. */
+/* Loading one sequence brings those inside it into being, so there are several rounds. Returns whether there
+   was anything to load. */
 static VALUE
 load_for_children(VALUE unused)
 {
+    VALUE found_some = Qfalse;
     ashlar_read_what_ran();
     for (int round = 0; round < 64; round++) {
         struct unloaded unloaded = { 0 };
@@ -91,8 +151,9 @@ load_for_children(VALUE unused)
         }
         RB_GC_GUARD(unloaded.found);
         if (!has_loaded) break;
+        found_some = Qtrue;
     }
-    return Qtrue;
+    return found_some;
 }
 
 bool
@@ -101,10 +162,10 @@ ashlar_has_waiting_code(void)
     return __atomic_load_n(&has_waiting_code, __ATOMIC_RELAXED);
 }
 
-void
+bool
 ashlar_load_code_for_children(void)
 {
-    if (ashlar_has_waiting_code()) ashlar_quietly_and_undisturbed(load_for_children, Qnil);
+    return ashlar_has_waiting_code() && ashlar_quietly_and_undisturbed(load_for_children, Qnil) == Qtrue;
 }
 
 #else
@@ -116,9 +177,10 @@ ashlar_has_waiting_code(void)
     return false;
 }
 
-void
+bool
 ashlar_load_code_for_children(void)
 {
+    return false;
 }
 
 #endif

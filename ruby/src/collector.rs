@@ -5,6 +5,7 @@ use std::cell::Cell as StdCell;
 use ashlar_heap::os::cpu_time_ns;
 use ashlar_heap::{Evacuation, Heap};
 
+use crate::binary_forms::BinaryForms;
 use crate::collect::{Latest, Phase, Trimming};
 use crate::knobs::KNOBS;
 use crate::object_model::Ruby;
@@ -27,6 +28,7 @@ pub(crate) struct Collector {
     warned_of_limit: StdCell<bool>,
     pub(crate) trimming: Trimming,
     pub(crate) walks: Walks,
+    pub(crate) binary_forms: BinaryForms,
 }
 
 impl Collector {
@@ -40,6 +42,7 @@ impl Collector {
             warned_of_limit: StdCell::new(false),
             trimming: Trimming::new(),
             walks: Walks::default(),
+            binary_forms: BinaryForms::default(),
         };
         collector.apply(options);
         collector

@@ -22,10 +22,12 @@
 //! * [`heap_profile`]: samples of what the heap hands out, for other processes to read.
 //! * [`statistics`], [`profiler`], [`config`]: what Ruby shows of all this.
 //! * [`dump`]: the whole heap, written to a file.
-//! * [`code_cache`]: compiled code, kept in a file for later processes.
+//! * [`code_cache`]: compiled code, kept in a file for later processes; [`binary_forms`]: code that waits to be
+//!   loaded and is in no file.
 //! * [`interpose`], [`elf`]: where memory goes that a program frees with libc's `free`.
 
 mod barriers;
+mod binary_forms;
 mod code_cache;
 mod collect;
 mod collector;

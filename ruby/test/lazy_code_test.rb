@@ -743,6 +743,41 @@ lazy_claim "what cannot be loaded before a child begins goes on waiting, and the
   RUBY
 end
 
+lazy_claim "the bytes that code was loaded from go when nothing waits any more" do
+  # A form of 200 KB shares a mapping with others, one of 800 KB has its own.
+  ruby_ok LAZY + <<~'RUBY'
+    PAGE_BYTES = 4096
+    resident_mib = -> { GC.start; GC.start; File.read("/proc/self/statm").split[1].to_i * PAGE_BYTES >> 20 }
+    before = resident_mib.call
+    forms = [200_000, 800_000].to_h { |bytes| [bytes, binary("def held = #{("x" * bytes).inspect}")] }
+    20.times { |n| forms.each { |bytes, form| Module.new { ISeq.load_from_binary(form.dup).eval; Object.alias_method(:"held#{n}_#{bytes}", :held) } } }
+    waiting = resident_mib.call
+    abort "#{before} MiB, and #{waiting} while 20 MB wait" unless waiting >= before + 18
+    20.times { |n| forms.each { |bytes, form| abort "damaged" if send(:"held#{n}_#{bytes}").then { _1.size != bytes || _1.count("x") != bytes } } }
+    20.times { |n| forms.each_key { |bytes| Object.remove_method(:"held#{n}_#{bytes}") } }
+    Object.remove_method(:held)
+    # A call may be on the stack still.
+    left = resident_mib.call
+    abort "#{before} MiB, #{waiting} while they waited, #{left} left" unless left <= before + 6
+    puts "ok"
+  RUBY
+end
+
+lazy_claim "a parent in which code waited collects before its first child begins, unless that is disabled, and no other parent does" do
+  form = LAZY + "form = binary((0...200).map { |n| \"def m\#{n} = [\#{n}].map { _1 + 1 }\\n\" }.join)\n"
+  collections = <<~'RUBY'
+    before = GC.count
+    Process.wait(fork { exit! })
+    print GC.count - before
+  RUBY
+  { "ISeq.load_from_binary(form).eval
+" => "1", "ISeq.load_from_binary(form).eval; GC.disable
+" => "0", "" => "0" }.each do |load, expected|
+    finished = ruby(form + load + collections)
+    check_equal(expected, finished.out) { "#{load}#{finished.describe}" }
+  end
+end
+
 lazy_claim "nothing waits where an option says so" do
   finished = ruby(LAZY + "code = from_binary('def m = [1].map { |x| x }'); code.eval; p waiting(code), m, GC.config[:lazy_code]", env: { "ASHLAR_LAZY_CODE" => "0" })
   check_equal("0\n[1]\nfalse\n", finished.out) { finished.describe }
