@@ -766,9 +766,9 @@ end
 lazy_claim "a parent in which code waited collects before its first child begins, unless that is disabled, and no other parent does" do
   form = LAZY + "form = binary((0...200).map { |n| \"def m\#{n} = [\#{n}].map { _1 + 1 }\\n\" }.join)\n"
   collections = <<~'RUBY'
-    before = GC.count
+    before = GC.stat(:major_gc_count)
     Process.wait(fork { exit! })
-    print GC.count - before
+    print GC.stat(:major_gc_count) - before
   RUBY
   { "ISeq.load_from_binary(form).eval
 " => "1", "ISeq.load_from_binary(form).eval; GC.disable
