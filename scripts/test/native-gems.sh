@@ -170,10 +170,10 @@ find_helpers
 rm -rf "$work"/bundled-*
 passed=0 failed=0 skipped=0
 for gem in "${wanted[@]}"; do
-  missing=$(missing_for "$gem")
-  if [[ $missing ]]; then
+  absent=$(missing_for "$gem")
+  if [[ $absent ]]; then
     skipped=$((skipped + 1))
-    echo "skipped $gem: $bundled has no $missing; BUNDLED_GEMS may name another folder"
+    echo "skipped $gem: $bundled has no $absent; BUNDLED_GEMS may name another folder"
     continue
   fi
   say "$gem: compiling it and running its tests"
