@@ -455,19 +455,35 @@ struct walk {
     void *data;
 };
 
-/* Shows the visitor the live object, or the run of free cells, that `at` describes in the
-   snapshot. Marking may have ended since the snapshot, in a collection that was going on then
-   or in a later one: objects may have died, and free cells may be a payload by now. */
+/* Shows the visitor a cell that is a live object, or that was free in the snapshot. */
 static int
-show(struct walk *walk, const VALUE *at)
+show(struct walk *walk, VALUE cell, size_t width)
 {
-    bool is_free_run = at[0] & 1;
-    VALUE start = at[0] & ~(VALUE)1;
-    if (is_free_run ? ashlar_marked_count(walk->objspace) != walk->snapshot.marked_count
-                    : !ashlar_is_live(walk->objspace, start)) return 0;
-    size_t width = ashlar_width_of(start);
-    VALUE end = is_free_run ? at[1] : start + width;
-    return walk->visit((void *)start, (void *)end, width, walk->data);
+    return walk->visit((void *)cell, (void *)(cell + width), width, walk->data);
+}
+
+/* Shows the visitor a run of cells that were free in the snapshot. Once marking has ended since, in a
+   collection that was going on then or in a later one, these cells may be garbage that was allocated
+   in the meantime, or a payload. The visitor may itself end a marking, so each cell is shown alone. */
+static int
+show_free_run(struct walk *walk, VALUE start, VALUE end)
+{
+    size_t width = 0;
+    for (VALUE cell = start; cell < end; cell += width) {
+        if (ashlar_marked_count(walk->objspace) != walk->snapshot.marked_count) return 0;
+        if (cell == start) width = ashlar_width_of(start);
+        if (show(walk, cell, width)) return 1;
+    }
+    return 0;
+}
+
+/* Shows the visitor what `at` describes in the snapshot: a run of free cells, or an object, which may
+   have died since. */
+static int
+show_words(struct walk *walk, const VALUE *at)
+{
+    if (at[0] & 1) return show_free_run(walk, at[0] & ~(VALUE)1, at[1]);
+    return ashlar_is_live(walk->objspace, at[0]) && show(walk, at[0], ashlar_width_of(at[0]));
 }
 
 static VALUE
@@ -476,7 +492,7 @@ walk_words(VALUE argument)
     struct walk *walk = (struct walk *)argument;
     const struct ashlar_snapshot *all = &walk->snapshot;
     for (size_t i = 0; i < all->count; i += 1 + (all->words[i] & 1)) {
-        if (show(walk, &all->words[i])) break;
+        if (show_words(walk, &all->words[i])) break;
     }
     return Qnil;
 }

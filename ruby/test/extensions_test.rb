@@ -185,6 +185,39 @@ claim "a walk during which much is collected and payloads take over blocks meets
   RUBY
 end
 
+claim "each_object shows no object that died while a visitor was busy with another one in the same block" do
+  ruby_ok <<~'RUBY'
+    WIDTH = 300
+    def string(word) = word.ljust(WIDTH, ".")
+    4.times do
+      # One string in each block, so that the block is kept and the other cells are free.
+      $kept = Array.new(110) { first = string("kept"); 190.times { string("gone") }; first }
+      GC.start
+      seen = []
+      state = :before
+      ObjectSpace.each_object(String) do |found|
+        if state == :before
+          GC.disable
+          15_000.times { string("late") }
+          state = :filled
+        elsif found.bytesize == WIDTH && found.start_with?("late")
+          seen << found
+          next if state == :collected
+          GC.enable
+          GC.start(immediate_sweep: false)
+          state = :collected
+        end
+      end
+      abort "nothing was collected" unless state == :collected
+      others = Array.new(20_000) { string("other") }
+      GC.start
+      broken = seen.count { |found| !found.start_with?("late") }
+      abort "#{broken} of #{seen.size} are no longer what they were" unless broken.zero?
+    end
+    puts "ok"
+  RUBY
+end
+
 claim "each_object sees each live object once and no dead or foreign memory" do
   ruby_ok <<~'RUBY'
     class Marked; def initialize(n) = @n = n; attr_reader :n; end

@@ -95,5 +95,5 @@ impl Walks {
 /// cell that was free when everything was swept is either still free or a live cell of the
 /// same width.
 fn marked_count(heap: &Heap<'_, impl Vm>) -> usize {
-    heap.stats().collections() - usize::from(heap.is_marking())
+    heap.collections() - usize::from(heap.is_marking())
 }

@@ -74,6 +74,11 @@ impl<V: Vm> Heap<'_, V> {
         }
     }
 
+    /// Collections that have begun so far, of whatever scope. Cheaper than all of [`Heap::stats`].
+    pub fn collections(&self) -> usize {
+        self.collector.borrow().stats.collections()
+    }
+
     /// Blocks that hold cells.
     pub(crate) fn cell_blocks(&self) -> usize {
         let stats = self.stats();
