@@ -7,7 +7,7 @@
 #   packaging/try.sh                    all of them, but suites
 #   SHARED=yes packaging/try.sh tarball    one of them, with a libruby.so
 #   BUNDLED_GEMS=no RUBY_SRC=~/src/ruby packaging/try.sh package    from a checkout of Ruby's repository, which lacks bundled gems
-#   SUITES="bookworm trixie" packaging/try.sh suites    the package in a Debian of each suite, by apt (needs mmdebstrap)
+#   SUITES="bookworm trixie" packaging/try.sh suites    the package and the tarball in a Debian of each suite (needs mmdebstrap)
 #   ASHLAR_MACHINE=aarch64 packaging/try.sh suites      that for arm64, in an emulator (needs qemu-user-static and binfmt-support, too)
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -54,13 +54,22 @@ RUBY
   [[ $("${run[@]}" "$2" -I "$3" -e 'require "three"; print three.first') == three ]] || fail 'an extension in C gave a wrong answer'
 }
 
-# `ashlar`, which is installed with it, shows a profile, who keeps what in a dump, a command's memory, and that on the Ruby beside it; what these
-# start is there, and so is its manual.
+# try_reports ROOT RUBY ASHLAR FOLDER: `ashlar` shows a profile, and who keeps what in a dump; both of that Ruby, in that folder of that
+# root. An empty ROOT is this machine's.
+try_reports() {
+  local ruby=$2 ashlar=$3 folder=$4 run=(chroot "$1/" env PATH=/usr/bin:/bin)
+  # shellcheck disable=SC2016
+  "${run[@]}" sh -c 'cd "$1" && ASHLAR_PROFILE=app.heap ASHLAR_PROFILE_BYTES=4K exec "$2" -e "$3"' - "$folder" "$ruby" \
+    'KEPT = Array.new(9_000) { "kept" * 20 }; GC.config(dump: "app.dump")'
+  "${run[@]}" "$ashlar" heap "$folder/app.heap" | grep -F 'By line' >/dev/null || fail 'ashlar heap shows nothing'
+  "${run[@]}" "$ashlar" retained "$folder/app.dump" | grep -F 'Classes by retained size' >/dev/null || fail 'ashlar retained shows nothing'
+}
+
+# `ashlar`, which is installed with it, shows those, a command's memory, and that on the Ruby beside it; what these start is there, and so is
+# its manual.
 try_ashlar() {
   local ruby=$1 ashlar=$2 folder=$3 manual=$4
-  (cd "$folder" && ASHLAR_PROFILE=app.heap ASHLAR_PROFILE_BYTES=4K "$ruby" -e 'KEPT = Array.new(9_000) { "kept" * 20 }; GC.config(dump: "app.dump")')
-  PATH=/usr/bin:/bin "$ashlar" heap "$folder/app.heap" | grep -F 'By line' >/dev/null || fail 'ashlar heap shows nothing'
-  PATH=/usr/bin:/bin "$ashlar" retained "$folder/app.dump" | grep -F 'Classes by retained size' >/dev/null || fail 'ashlar retained shows nothing'
+  try_reports '' "$ruby" "$ashlar" "$folder"
   PATH=/usr/bin:/bin "$ashlar" mem -- true 2>&1 | grep -F 'at exit' >/dev/null || fail 'ashlar mem shows nothing'
   PATH=/usr/bin:/bin "$ashlar" try --only ashlar --form terminal -- ruby -e 'sleep 1' | grep -F 'memory, mean' >/dev/null || fail 'ashlar try shows nothing'
   [[ -e $manual ]] || fail "the manual of ashlar is not in $manual"
@@ -250,34 +259,47 @@ check_release() {
   done
 }
 
-# try_suites: apt installs it in an empty Debian, with what it depends on and nothing else.
+# try_suites: apt installs it in an empty Debian, with what it depends on and nothing else. Then a compiler and Python, for an extension
+# and for `ashlar`; and the tarball beside it.
 try_suites() {
-  local suite root architecture
+  local suite root architecture tarball log
   command -v mmdebstrap >/dev/null || fail "trying other suites takes mmdebstrap (apt-get install mmdebstrap)"
   make_package
+  tarball=$(umask 077 && "$here/tarball.sh")
   architecture=$(dpkg-deb --field "$package" Architecture)
   for suite in ${SUITES:-bookworm trixie}; do
-    root=$work/$suite
+    root=$work/$suite log=$work/$suite.log
     mmdebstrap --quiet --variant=apt --architectures="$architecture" "$suite" "$root" || fail "a Debian $suite was not to be had"
     cp /etc/resolv.conf "$root/etc/resolv.conf"
     cp -r /etc/apt/apt.conf.d/. "$root/etc/apt/apt.conf.d/" 2>/dev/null || true
     cp "$package" "$root/ruby-ashlar.deb"
-    { chroot "$root" apt-get -q update && chroot "$root" apt-get -q -y install --no-install-recommends /ruby-ashlar.deb; } >"$work/$suite.log" 2>&1 ||
-      fail "apt did not install it on $suite: $(tail -n 3 "$work/$suite.log")"
-    chroot "$root" /usr/bin/ruby-ashlar -e '
-      %w[json openssl psych zlib socket etc].each { require _1 }
-      require "fiddle" unless ENV["BUNDLED_GEMS"] == "no"
-      abort "not on Ashlar" unless GC.config[:implementation] == "ashlar"
-      abort "made for the compiler of another machine" unless RbConfig::CONFIG["CC"] == "gcc"
-      GC.start
-      puts RUBY_DESCRIPTION' | grep -F '+GC[ashlar]' >/dev/null || fail "its Ruby does not run on $suite"
+    { chroot "$root" apt-get -q update && chroot "$root" apt-get -q -y install --no-install-recommends /ruby-ashlar.deb; } >"$log" 2>&1 ||
+      fail "apt did not install it on $suite: $(tail -n 3 "$log")"
+    run_in "$root" /usr/bin/ruby-ashlar
     # What compiles gems in C, and no development files of the libraries that Ruby uses.
-    chroot "$root" apt-get -q -y install --no-install-recommends gcc make libc6-dev >>"$work/$suite.log" 2>&1 ||
-      fail "apt did not install a compiler on $suite: $(tail -n 3 "$work/$suite.log")"
-    mkdir "$root/extension"
-    try_extension "$root" /usr/bin/ruby-ashlar /extension
+    chroot "$root" apt-get -q -y install --no-install-recommends gcc make libc6-dev python3 >>"$log" 2>&1 ||
+      fail "apt did not install a compiler and Python on $suite: $(tail -n 3 "$log")"
+    mkdir "$root/package" "$root/tarball"
+    try_extension "$root" /usr/bin/ruby-ashlar /package
+    try_reports "$root" /usr/bin/ruby-ashlar /usr/bin/ashlar /package
     echo "$package: installed by apt on Debian $suite for $architecture"
+    tar -C "$root" -xf "$tarball"
+    run_in "$root" /opt/ruby-ashlar/bin/ruby
+    try_extension "$root" /opt/ruby-ashlar/bin/ruby /tarball
+    try_reports "$root" /opt/ruby-ashlar/bin/ruby /opt/ruby-ashlar/bin/ashlar /tarball
+    echo "$tarball: unpacked on Debian $suite for $architecture"
   done
+}
+
+# run_in ROOT RUBY: it runs there, with its libraries in C.
+run_in() {
+  chroot "$1" "$2" -e '
+    %w[json openssl psych zlib socket etc].each { require _1 }
+    require "fiddle" unless ENV["BUNDLED_GEMS"] == "no"
+    abort "not on Ashlar" unless GC.config[:implementation] == "ashlar"
+    abort "made for the compiler of another machine" unless RbConfig::CONFIG["CC"] == "gcc"
+    GC.start
+    puts RUBY_DESCRIPTION' | grep -F '+GC[ashlar]' || fail "$2 does not run in $1"
 }
 
 ((EUID == 0)) || fail 'installing takes root; run it with sudo.'

@@ -3,8 +3,8 @@
 # JIT_EDITS  the list of edits
 # EDITED     folder for what is made
 #
-# Ruby 3.4 makes one library of YJIT. Ruby 4.0 with ZJIT makes a library of three parts: YJIT is compiled
-# again, the others are as they were.
+# Ruby 3.4, and Ruby 4.0 without ZJIT, make one library of YJIT; in 4.0 it takes a file of the folder jit beside it.
+# Ruby 4.0 with ZJIT makes a library of three parts: YJIT is compiled again, the others are as they were.
 
 jit_source := $(EDITED)/jit-source
 jit_made := $(EDITED)/jit
@@ -32,7 +32,7 @@ $(jit_object): $(JIT_EDITS) $(RUBY_DIR)/inside/edits/apply.sh $(RUBY_DIR)/inside
 	bash $(RUBY_DIR)/inside/edits/apply.sh $(JIT_EDITS) $(srcdir) $(jit_source)-edited
 	rm -rf $(jit_source) $(jit_made)
 	mkdir -p $(jit_source) $(jit_made)
-	cp -R $(srcdir)/yjit $(jit_source)/yjit
+	cp -R $(srcdir)/yjit $(wildcard $(srcdir)/jit) $(jit_source)
 	cp -R $(jit_source)-edited/. $(jit_source)
 	$(jit_commands)
 	$(LD) -r -o $@.new --whole-archive $(jit_library)

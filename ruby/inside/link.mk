@@ -12,14 +12,17 @@
 # EDITED     folder for the edited files and their objects, which no place of installation is in
 #
 # Three objects differ from stock's: gc.o has our collector in it, version.o names it, and
-# loadpath.o knows where the Ruby is installed. So does one extension, etc.so. With EDITS or JIT_EDITS
-# the objects of edited files differ, too.
+# loadpath.o knows where the Ruby is installed. So does one extension, etc.so. Of a cross-compiled Ruby builtin.o
+# differs, too (prelude.c). With EDITS or JIT_EDITS the objects of edited files differ, too.
 
 inside_shim := $(wildcard $(RUBY_DIR)/shim/*.[ch])
 inside_compile = $(CC) $(PATH_MAPS) $(CFLAGS) $(XCFLAGS) $(CPPFLAGS) $(lazy_flags)$(COUTFLAG)
 # gc_impl.c is part of gc.c, and layout.c is a program of its own (ruby/build.rs).
 inside_parts := $(patsubst %.c,$(OUT)/%.o,$(filter-out gc_impl.c layout.c,$(notdir $(wildcard $(RUBY_DIR)/shim/*.c))))
 inside_objects := $(addprefix $(OUT)/,gc.o version.o loadpath.o)
+ifeq ($(BUILTIN_BINARY),no)
+inside_objects += $(OUT)/builtin.o
+endif
 
 ifneq ($(EDITS),)
 # Files that are parts of vm.c have no objects of their own.
@@ -70,6 +73,9 @@ $(OUT)/gc.o: $(OUT)/alone/gc.o $(inside_parts) $(COLLECTOR) $(RUBY_DIR)/inside/j
 	CC="$(CC)" LD="$(LD)" NM="$(NM)" OBJCOPY="$(OBJCOPY)" bash $(RUBY_DIR)/inside/join.sh $@ $(COLLECTOR) $(OUT)/alone/gc.o $(inside_parts)
 
 $(OUT)/version.o: $(RUBY_DIR)/inside/version.c
+	$(inside_compile)$@ -I$(srcdir) -c $<
+
+$(OUT)/builtin.o: $(RUBY_DIR)/inside/prelude.c $(srcdir)/builtin.c
 	$(inside_compile)$@ -I$(srcdir) -c $<
 
 # The file `prefix` is written when prefix is another one than before.

@@ -97,6 +97,8 @@ stage_ruby() {
   complete_bundled_gems "$folder"
   while IFS= read -r file; do sed -i "s|$base|$prefix|g" "$file"; done \
     < <(grep -rlIF "$base" "$folder")
+  # Ruby 4.0 names a library there that only its own build reads.
+  find "$folder/lib" -name rbconfig.rb -exec sed -i "s|$INSIDE_BASE/build/||g" {} +
   describe_as_native "$folder"
   name_libraries "$base/bin/ruby" "$folder"
   forget_run_path "$base/lib" "$folder"

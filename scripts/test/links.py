@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Whether what the documents and the code point to exists.
+"""Whether what the documents and the code point to exists, and no merge has left marks.
 
     scripts/test/links.py
 
@@ -19,6 +19,7 @@ FENCED = re.compile(r"^(```|~~~).*?^\1", re.M | re.S)
 LINK = re.compile(r"""\]\(\s*([^)\s]+)(?:\s+"[^"]*")?\s*\)|^\[[^\]]+\]:\s+(\S+)|(?:src|srcset|href)="([^"]+)\"""", re.M)
 ELSEWHERE = re.compile(r"[a-z][a-z0-9+.-]*:|//")
 NAMED = re.compile(r"(?<![\w/.-])(?:\.\./)*(docs/[\w./-]+?\.md)\b(?:#([\w-]+))?")
+MARK = re.compile(r"^(?:<{7}|>{7}) \S+", re.M)
 HEADING = re.compile(r"^#{1,6} +(.*?) *#*$", re.M)
 
 
@@ -62,6 +63,8 @@ def faults(file: Path, text: str) -> Iterator[tuple[int, str, str]]:
     for match in NAMED.finditer(text):
         if reason := wrong(Path(match[1]), match[2] or ""):
             yield match.start(), match[0], reason
+    for match in MARK.finditer(text):
+        yield match.start(), match[0], "is left of a merge"
 
 
 def main() -> int:

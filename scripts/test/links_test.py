@@ -57,6 +57,11 @@ class LinksTest(unittest.TestCase):
     def test_code_in_a_document_is_no_link(self) -> None:
         self.assertEqual(self.said({"README.md": "```\n[a](gone.md)\n```\n"}), [])
 
+    def test_what_a_merge_has_left_is_named(self) -> None:
+        begin, end = "<" * 7 + " HEAD", ">" * 7 + " other"
+        said = self.said({"a.c": f"{begin}\none\n=======\ntwo\n{end}\n", "b.md": f"    {begin}\n=======\n"})
+        self.assertEqual(said, [f"links: a.c:1: {begin} is left of a merge", f"links: a.c:5: {end} is left of a merge"])
+
     def test_a_name_in_code_counts_and_one_that_is_part_of_another_path_does_not(self) -> None:
         said = self.said({"README.md": f"```\nls {DOCS}/gone.md\n```\n", "a.py": f"# x/{DOCS}/gone.md\n"})
         self.assertEqual(said, [f"links: README.md:2: {DOCS}/gone.md does not exist"])

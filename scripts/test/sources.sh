@@ -184,6 +184,35 @@ export RUBY_SRC
 refuses 'a version and a source' 'give one of them'
 unset ASHLAR_RUBY_VERSION RUBY_SRC
 
+# What ruby-build runs, as it runs it: packaging/ruby-build, with an installation that only says what it would install.
+mkdir "$clone/packaging"
+cp -r "$here/../../packaging/ruby-build" "$clone/packaging/"
+cp "$here/../../Makefile" "$clone/"
+cat >"$clone/scripts/ruby/install-inside.sh" <<'SAYS'
+#!/usr/bin/env bash
+set -euo pipefail
+. "$(dirname "${BASH_SOURCE[0]}")/rubies.sh"
+find_source
+echo "found $SOURCE_ID for $PREFIX, linked with '${LDFLAGS-}', compiled with '${CPPFLAGS-}'"
+SAYS
+
+# definition_installs CLAIM DEFINITION VERSION FLAGS: with flags of the user's, in front of which ruby-build puts its own.
+definition_installs() {
+  status=0
+  # shellcheck disable=SC2016
+  answer=$(LDFLAGS="-L/opt/its/lib $4" CPPFLAGS="-I/opt/its/include $4" PREFIX_PATH=/opt/its DEFINITION_PATH=$clone/packaging/ruby-build/$2 \
+    bash -c 'set -E; trap "exit 1" ERR; source "$DEFINITION_PATH"' 2>&1) || status=$?
+  [[ $status == 0 && $answer == *"found ruby-$3-"*" for /opt/its, linked with '${4:+ $4}', compiled with '${4:+ $4}'"* ]] || not_so "$1"
+  checks=$((checks + 1))
+}
+definition_installs 'its definition for 3.4 takes the first version' 3.4-ashlar 3.4.5 ''
+definition_installs 'its definition for 4.0 takes one of 4.0' 4.0-ashlar 4.0.9 ''
+export RUBY_SRC=$four
+definition_installs 'its definition for 4.0 takes a source of the user' 4.0-ashlar 4.0.9 ''
+RUBY_SRC=$first
+definition_installs 'its definition for 3.4, too; and flags of the user, without those that ruby-build adds' 3.4-ashlar 3.4.5 -Wextra
+unset RUBY_SRC
+
 mkdir "$work/folder"
 export RUBY_SRC=$work/folder RUBY_SHA256=0
 refuses 'a folder has no SHA-256' 'is a folder'
