@@ -342,6 +342,13 @@ def test_a_worker_s_worker_is_compared_with_it_and_a_program_of_another_kind_is_
     assert len(told["warnings"]) == 1 and re.match(r"1 process is left out: process \d+ \(sleep\) has no heap of Ashlar's", told["warnings"][0])
 
 
+def test_a_page_has_the_name_that_was_asked_for_with_its_ending_once(ashlar, start, tmp_path):
+    program, _ = start('puts "ready"; $stdout.flush; sleep')
+    for output, written in [("one", "one.html"), ("two.html", "two.html"), ("v1.2", "v1.2.html"), (None, f"shared-{program.pid}.html")]:
+        done = ashlar("shared", program.pid, "--form", "html", *(["--output", output] if output else []))
+        assert done.stdout == f"wrote {written}\n" and (tmp_path / written).read_text().startswith("<!doctype html>"), done.stderr
+
+
 def test_a_process_that_stands_still_is_read_without_its_help(ashlar, start):
     program, said = start('puts "ready"; $stdout.flush; sleep')
     os.kill(program.pid, signal.SIGSTOP)

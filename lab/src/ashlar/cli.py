@@ -74,7 +74,7 @@ def _parser() -> tuple[_Parser, dict[str, _Parser]]:
     verb("shared", "What a Ruby server's forked processes share, and why the rest is their own.", _SHARED,
          given("pid", metavar="PID", help="The parent; all that it has started are looked at."),
          given("--form", default="terminal", values="terminal html json", help="terminal, html or json."),
-         given("--output", help="The file to write; shared-PID.html or .json unless named, - is standard output."), lines, of="shared.command.run")
+         given("--output", help="The file is OUTPUT.html or OUTPUT.json; shared-PID unless named. - is standard output."), lines, of="shared.command.run")
     verb("boot", "What the start of a Ruby program costs, file by file.", _BOOT, command,
          given("--top", type=int, default=15, metavar="N", help="How many files and libraries to list (15)."),
          given("--by", default="own", values="own total objects collecting", help="What files are ranked by: own, total, objects or collecting."), as_json, of="boot.report.run")

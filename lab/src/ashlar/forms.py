@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ashlar.errors import BadInput
-from ashlar.files import put, to_standard_output
+from ashlar.files import is_device, put, to_standard_output
 from ashlar.said import say
 
 TERMINAL, STANDARD_OUTPUT = "terminal", "-"
@@ -27,9 +27,9 @@ def check_lines(lines: int) -> None:
         raise BadInput(f"--lines {lines} shows nothing; give 1 or more")
 
 
-def hand_out(made: str | bytes, output: str) -> None:
-    """To standard output, or into a file that tells of a program's heap, and so is for this user alone."""
+def hand_out(made: str | bytes, output: str, ending: str) -> None:
+    """To standard output, or into a file that tells of a program's heap, and so is for this user alone: `output` with the ending, or a device."""
     if output == STANDARD_OUTPUT:
-        to_standard_output(made)
-    else:
-        say(f"wrote {put(Path(output), made, private=True)}")
+        return to_standard_output(made)
+    is_whole = output.endswith(ending) or is_device(Path(output))
+    say(f"wrote {put(Path(output if is_whole else output + ending), made, private=True)}")

@@ -64,7 +64,7 @@ def _diff(asked) -> int:
     if forms.TERMINAL in chosen:
         show_parts(told.facts(found), [told.table(found, asked.lines), *told.stacks(found)], told.warnings(found))
     if "json" in chosen:
-        forms.hand_out(told.as_json(found), asked.output or f"{write.default_output(what[1])}-growth.json")
+        forms.hand_out(told.as_json(found), asked.output or f"{write.default_output(what[1])}-growth", ".json")
     return 1 if asked.strict and found.leaks else 0
 
 

@@ -27,7 +27,7 @@ def run(asked) -> None:
     if asked.form == forms.TERMINAL:
         show_parts(tables.facts(found), tables.tables(found, asked.lines), found.warnings)
     else:
-        forms.hand_out(page.render(found) if asked.form == "html" else as_json(found), asked.output or f"shared-{asked.pid}.{asked.form}")
+        forms.hand_out(page.render(found) if asked.form == "html" else as_json(found), asked.output or f"shared-{asked.pid}", f".{asked.form}")
 
 
 def as_json(found: Findings) -> str:
