@@ -30,6 +30,11 @@ def check_lines(lines: int) -> None:
 def hand_out(made: str | bytes, output: str, ending: str) -> None:
     """To standard output, or into a file that tells of a program's heap, and so is for this user alone: `output` with the ending, or a device."""
     if output == STANDARD_OUTPUT:
-        return to_standard_output(made)
-    is_whole = output.endswith(ending) or is_device(Path(output))
-    say(f"wrote {put(Path(output if is_whole else output + ending), made, private=True)}")
+        to_standard_output(made)
+    else:
+        say(f"wrote {put(Path(output if is_whole(output, ending) else output + ending), made, private=True)}")
+
+
+def is_whole(output: str, ending: str) -> bool:
+    """Whether this is all of a file's name, with the last part of its ending, or a device."""
+    return output.endswith("." + ending.rpartition(".")[2]) or is_device(Path(output))

@@ -7,8 +7,8 @@ from functools import partial
 from pathlib import Path
 
 from ashlar.errors import BadInput
-from ashlar.files import is_device, put, to_standard_output
-from ashlar.forms import STANDARD_OUTPUT, TERMINAL
+from ashlar.files import put, to_standard_output
+from ashlar.forms import STANDARD_OUTPUT, TERMINAL, is_whole
 from ashlar.heap import collapsed, export, html, pprof
 from ashlar.heap.profile import Profile
 
@@ -30,7 +30,7 @@ def write(found: Profile, chosen: list[str], output: str) -> list[Path]:
         if output == STANDARD_OUTPUT:
             to_standard_output(make(found))
             return []
-        if output.endswith("." + ending.rpartition(".")[2]) or is_device(Path(output)):
+        if is_whole(output, ending):
             return [put(Path(output), make(found), private=True)]
     if output == STANDARD_OUTPUT:
         raise BadInput(f"--output - takes one form, and --form has {','.join(chosen)}; leave out all but one")
