@@ -14,7 +14,6 @@ use crate::mapping::map;
 const CHUNK_BYTES: usize = 1 << 20;
 /// Forms begin with numbers of eight bytes.
 const ALIGNMENT_BYTES: usize = 16;
-const PAGE_BYTES: usize = 4096;
 
 /// The beginning of a mapping. The forms follow, each behind its [`Owner`].
 #[repr(C, align(16))]
@@ -79,7 +78,7 @@ impl BinaryForms {
     /// A chunk with room for `bytes`.
     fn chunk_for(&self, bytes: usize) -> Option<NonNull<Chunk>> {
         if bytes >= CHUNK_BYTES / 4 {
-            return new_chunk((size_of::<Chunk>() + bytes).next_multiple_of(PAGE_BYTES));
+            return new_chunk(size_of::<Chunk>() + bytes);
         }
         // SAFETY: the current chunk is mapped.
         let has_room = |chunk: &NonNull<Chunk>| unsafe {
@@ -113,6 +112,7 @@ fn new_chunk(bytes: usize) -> Option<NonNull<Chunk>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use ashlar_heap::os::page_bytes;
 
     fn form_of(number: usize, bytes: usize) -> Vec<u8> {
         (0..bytes).map(|at| (number * 31 + at) as u8).collect()
@@ -122,9 +122,9 @@ mod tests {
     fn is_mapped(address: NonNull<u8>) -> bool {
         let page = address
             .as_ptr()
-            .map_addr(|address| address & !(PAGE_BYTES - 1));
+            .map_addr(|address| address & !(page_bytes() - 1));
         // SAFETY: asks only.
-        unsafe { libc::msync(page.cast(), PAGE_BYTES, libc::MS_ASYNC) == 0 }
+        unsafe { libc::msync(page.cast(), 1, libc::MS_ASYNC) == 0 }
     }
 
     #[test]

@@ -22,7 +22,7 @@ pub trait World {
     fn stopped(&self, work: impl FnOnce());
 
     /// Whether other threads stand still in a stop, so that to stop the program takes as long as sweeping some
-    /// blocks. Each stop then sweeps as much as it has time for.
+    /// blocks. Then a slice that ends marking and an allocation that sweeps both sweep on while they have time.
     fn has_other_threads(&self) -> bool {
         false
     }
