@@ -18,12 +18,12 @@ help: ## list the verbs
 
 # --- Ruby and the collector library ---
 # SHARED=yes: wherever a Ruby with Ashlar inside is meant, the one with a libruby.so.
-# LAZY=yes: the one that loads code when it first runs (docs/design/lazy-code.md).
+# LAZY=no: the one that loads all code with its file, not when it first runs (docs/design/lazy-code.md).
 export SHARED LAZY
 .PHONY: inside install ruby lib env
-inside: ## build a Ruby with Ashlar inside (cached); SHARED=yes: with a libruby.so; LAZY=yes: code is loaded when it first runs
+inside: ## build a Ruby with Ashlar inside (cached); SHARED=yes: with a libruby.so; LAZY=no: all code is loaded with its file
 	@scripts/ruby/build-inside.sh
-install: ## install it as any Ruby: PREFIX=/opt/ruby; RUBY_VERSION=4.0.5, DESTDIR=, STRIP=yes, SHARED=yes, LAZY=yes
+install: ## install it as any Ruby: PREFIX=/opt/ruby; RUBY_VERSION=4.0.5, DESTDIR=, STRIP=yes, SHARED=yes, LAZY=no
 	@PREFIX="$(PREFIX)" DESTDIR="$(DESTDIR)" STRIP="$(STRIP)" scripts/ruby/install-inside.sh
 ruby: ## get and build the modular and the stock Ruby (cached)
 	@scripts/ruby/build-rubies.sh
@@ -56,7 +56,7 @@ bench-machine: ## the time that this machine takes from a program: the floor und
 	@mkdir -p build && cc -std=gnu11 -O2 -Wall -Wextra bench/machine/lost_time.c -o build/lost_time && build/lost_time $(ROUNDS)
 
 # --- Tests ---
-.PHONY: test check-format check-lints check-scripts check-layers check-documents test-scripts test-rust test-behaviour test-applications test-inside test-lazy test-kernels test-kernels-quick test-native-gems test-packages test-journeys release test-ruby-quick test-ruby test-aarch64
+.PHONY: test check-format check-lints check-scripts check-layers check-documents test-scripts test-rust test-behaviour test-applications test-inside test-not-lazy test-kernels test-kernels-quick test-native-gems test-packages test-journeys release test-ruby-quick test-ruby test-aarch64
 test: ## run the tests, but test-ruby, test-kernels, test-native-gems, test-packages, test-journeys, test-mruby, test-aarch64 and the longer ones; ends with a table
 	@scripts/test/parts.sh
 check-format: ## cargo fmt --check
@@ -79,9 +79,9 @@ test-inside: ## test-behaviour, test-ruby-quick and the program `ashlar` on the 
 	@$(MAKE) --no-print-directory test-behaviour ON=inside
 	@$(MAKE) --no-print-directory test-ruby-quick ON=inside
 	@$(with_inside) $(in_lab) "$$python" -m pytest tests/test_boot.py tests/test_try.py
-test-lazy: ## on the Ruby that loads code when it first runs: what is loaded and when, with the code cache, YJIT, Ractors and forks
-	@export LAZY=yes && $(with_inside) \
-		"$$RUBY_STOCK" ruby/test/run.rb --collector inside lazy_code_test.rb code_cache_test.rb yjit_test.rb ractors_test.rb fork_test.rb
+test-not-lazy: ## on a Ruby made with LAZY=no: the code cache, YJIT, forks
+	@export LAZY=no && $(with_inside) \
+		"$$RUBY_STOCK" ruby/test/run.rb --collector inside lazy_code_test.rb code_cache_test.rb yjit_test.rb fork_test.rb
 test-kernels: ## Debian's kernels in an emulator, Ashlar in all its forms on each (long); KERNELS="6.1 6.17 oldest newest" SHORT=yes
 	@KERNELS="$(KERNELS)" SHORT="$(SHORT)" scripts/test/kernels.sh
 test-kernels-quick: ## the short form of it on kernel 6.1

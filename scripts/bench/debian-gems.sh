@@ -81,13 +81,13 @@ end
 SPECIFICATION
 }
 
-# bundled_gems NAME...: gems that come with Ruby's source; the Rubies under test are built without them.
+# bundled_gems NAME...: gems that come with Ruby's source, or from the folder BUNDLED_GEMS; the Rubies under test are built without them.
 bundled_gems() {
-  local name found
+  local name found bundled=${BUNDLED_GEMS:-$RUBY_SOURCE/.bundle/gems}
   for name in "$@"; do
-    found=$(find "$RUBY_SOURCE/.bundle/gems" -maxdepth 1 -name "$name-[0-9]*" | head -n 1)
+    found=$(find "$bundled" -maxdepth 1 -name "$name-[0-9]*" | head -n 1)
     [[ $found ]] || {
-      echo "Ruby's source has no $name under .bundle/gems" >&2
+      echo "$bundled has no $name; a checkout of Ruby lacks the gems that a release bundles, and BUNDLED_GEMS may name a folder with them" >&2
       return 1
     }
     mkdir -p "$gems/gems"

@@ -9,6 +9,7 @@
 # Environment:
 #   RAILS_FROM     debian (the packages of Debian trixie, unpacked and not installed) or
 #                  rubygems (the application's Gemfile); debian on Debian, rubygems elsewhere
+#   BUNDLED_GEMS   a folder with the gems that a release of Ruby bundles, for a source without them
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 # shellcheck source=scripts/ruby/rubies.sh
@@ -24,7 +25,7 @@ WANTED_PACKAGES=(ruby-railties ruby-activerecord ruby-actionmailer ruby-activejo
   ruby-activestorage ruby-kramdown ruby-rouge ruby-webrick ruby-rackup)
 # Dependencies that Ruby 3.4 has itself, and packages with parts compiled for Debian's Ruby.
 UNWANTED_PACKAGES='^ruby-(rubygems|did-you-mean|ruby2-keywords|net-telnet|xmlrpc|pkg-config|nokogiri|sqlite3|csv)$'
-BUNDLED_GEMS=(bigdecimal drb net-imap net-pop net-smtp racc)
+GEMS_OF_RUBY=(bigdecimal drb net-imap net-pop net-smtp racc)
 
 rails_from_debian() {
   local native
@@ -41,7 +42,7 @@ rails_from_debian() {
     begin_folder
     step 'Rails: packages' 60 download_closure "$UNWANTED_PACKAGES" "${WANTED_PACKAGES[@]}"
     step 'Rails: unpack' 5 unpack_packages
-    step 'Rails: gems of Ruby' 5 bundled_gems "${BUNDLED_GEMS[@]}"
+    step 'Rails: gems of Ruby' 5 bundled_gems "${GEMS_OF_RUBY[@]}"
     for native in sqlite3 nokogiri; do
       step "Rails: source of $native" 5 unpack_source "ruby-$native" "$native"
     done

@@ -2,7 +2,7 @@
 # Builds the Ruby with Ashlar inside, with this clone's collector, into the cache.
 #   scripts/ruby/build-inside.sh
 #   SHARED=yes scripts/ruby/build-inside.sh    with a libruby.so
-#   LAZY=yes scripts/ruby/build-inside.sh      code is loaded when it first runs
+#   LAZY=no scripts/ruby/build-inside.sh       all code is loaded with its file
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 # shellcheck source=scripts/ruby/rubies.sh

@@ -22,9 +22,9 @@ find_edits() {
     say "YJIT of Ruby $SOURCE_VERSION is as it was, and forked processes copy the memory of its code: ruby/inside/edits/yjit.edits does not name this version."
   INSIDE_EDITS=
   case ${LAZY-} in
-    '' | no) return ;;
-    yes) INSIDE_EDITS=$(list_for_version "ruby_${series/./_}") ;;
-    *) fail "LAZY=$LAZY is not possible; it is yes, for a Ruby that loads code when it first runs, or no." ;;
+    '' | yes) INSIDE_EDITS=$(list_for_version "ruby_${series/./_}") ;;
+    no) return ;;
+    *) fail "LAZY=$LAZY is not possible; it is yes, for a Ruby that loads kept code when it first runs, or no." ;;
   esac
   [[ $INSIDE_EDITS ]] || say "Ruby $SOURCE_VERSION loads all code at once: ruby/inside/edits has no list for this version."
 }

@@ -6,7 +6,7 @@
 #   DESTDIR   put in front of PREFIX while files are copied, for those who make packages
 #   STRIP     yes: without what only debuggers read; no unless given
 #   SHARED    yes: with a libruby.so, as programs that embed Ruby want it; no unless given
-#   LAZY      yes: methods are loaded from their binary form when they are first called; no unless given
+#   LAZY      no: all code is loaded with its file, not when it first runs; yes unless given
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 # shellcheck source=scripts/ruby/rubies.sh
