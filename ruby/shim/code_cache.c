@@ -327,7 +327,7 @@ ashlar_prepare_code_cache(void)
 }
 
 /* A parent loads what its children would each load for themselves. Once: what runs later is
-   loaded by whoever runs it. Then it frees what that code was loaded from: a child would keep it for good. */
+   loaded by whoever runs it. */
 void
 ashlar_code_cache_before_fork(void)
 {
@@ -335,9 +335,7 @@ ashlar_code_cache_before_fork(void)
     if (has_begun) ashlar_write_code_cache_before_fork();
     if (has_forked) return;
     has_forked = true;
-    if (ashlar_load_code_for_children() && !ashlar_is_disabled()) {
-        ashlar_start(ashlar_objspace(), true, true, ASHLAR_REASON_METHOD);
-    }
+    ashlar_load_code_for_children();
 }
 
 /* ── For programs: Ashlar::CodeCache ─────────────────────────────────────── */

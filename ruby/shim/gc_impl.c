@@ -683,6 +683,7 @@ void
 rb_gc_impl_before_fork(void *objspace)
 {
     ashlar_code_cache_before_fork();
+    ashlar_collect_before_fork(objspace);
     fork_lock_level = vm_lock();
     rb_gc_vm_barrier();
 }

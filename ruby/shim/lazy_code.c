@@ -130,12 +130,10 @@ load_one(VALUE sequence)
     return Qtrue;
 }
 
-/* Loading one sequence brings those inside it into being, so there are several rounds. Returns whether there
-   was anything to load. */
+/* Loading one sequence brings those inside it into being, so there are several rounds. */
 static VALUE
 load_for_children(VALUE unused)
 {
-    VALUE found_some = Qfalse;
     ashlar_read_what_ran();
     for (int round = 0; round < 64; round++) {
         struct unloaded unloaded = { 0 };
@@ -151,9 +149,8 @@ load_for_children(VALUE unused)
         }
         RB_GC_GUARD(unloaded.found);
         if (!has_loaded) break;
-        found_some = Qtrue;
     }
-    return found_some;
+    return Qnil;
 }
 
 bool
@@ -162,10 +159,10 @@ ashlar_has_waiting_code(void)
     return __atomic_load_n(&has_waiting_code, __ATOMIC_RELAXED);
 }
 
-bool
+void
 ashlar_load_code_for_children(void)
 {
-    return ashlar_has_waiting_code() && ashlar_quietly_and_undisturbed(load_for_children, Qnil) == Qtrue;
+    if (ashlar_has_waiting_code()) ashlar_quietly_and_undisturbed(load_for_children, Qnil);
 }
 
 #else
@@ -177,10 +174,9 @@ ashlar_has_waiting_code(void)
     return false;
 }
 
-bool
+void
 ashlar_load_code_for_children(void)
 {
-    return false;
 }
 
 #endif

@@ -44,7 +44,7 @@ VALUE ashlar_quietly_and_undisturbed(VALUE (*work)(VALUE), VALUE argument);
 /* lazy_code.c: whether any code has waited; and loading what children of this process may run and would each load
    for themselves, which returns whether any of it was loaded. */
 bool ashlar_has_waiting_code(void);
-bool ashlar_load_code_for_children(void);
+void ashlar_load_code_for_children(void);
 
 /* code_cache.c */
 void ashlar_define_code_cache(void);  /* if the environment asks for one */

@@ -227,6 +227,24 @@ claim "children forked while other Ractors allocate and another thread runs a fi
   RUBY
 end
 
+claim "garbage is collected before a fork, unless there is little of it or collecting is disabled", only: "ashlar" do
+  ruby_ok <<~'RUBY', env: { "ASHLAR_SPACE_OVERHEAD" => "40", "ASHLAR_INCREMENTAL" => "0" }
+    collections = lambda do
+      before = [GC.count, GC.stat(:complete_gc_count)]
+      Process.wait(fork { exit! })
+      [GC.count, GC.stat(:complete_gc_count)].zip(before).map { |after, earlier| after - earlier }
+    end
+    GC.start
+    GC.disable
+    200_000.times { |i| "garbage #{i}" }
+    found = [collections.call]
+    GC.enable
+    2.times { found << collections.call }
+    abort found.inspect unless found == [[0, 0], [1, 1], [0, 0]]
+    puts "ok"
+  RUBY
+end
+
 claim "memory that a child shares with others does not count when its nursery is chosen", only: "ashlar" do
   # 200 MiB that all processes share are worth a large nursery to one that has them for itself.
   ruby_ok <<~'RUBY', limit: 120, env: { "ASHLAR_NURSERY_MAX" => "64MiB" }

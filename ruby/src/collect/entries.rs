@@ -86,6 +86,22 @@ fn prepare(collector: &Collector) {
     collector.set_payloads_due();
 }
 
+/// Before a fork. A child keeps its parent's garbage for as long as it lives.
+#[no_mangle]
+unsafe extern "C" fn ashlar_collect_before_fork(objspace: *mut c_void) {
+    if KNOBS.disabled.is_on() {
+        return;
+    }
+    // SAFETY: Ruby calls with the GVL.
+    unsafe { Gvl::of_caller(objspace) }.with_vm_lock(|collector| {
+        if collector.heap.is_due_before_fork() {
+            collector
+                .driver(Reason::Method)
+                .collect(Request::EVERYTHING);
+        }
+    });
+}
+
 #[no_mangle]
 extern "C" fn ashlar_set_disabled(disabled: bool) {
     KNOBS.disabled.set(disabled);

@@ -72,6 +72,15 @@ impl<V: Vm> Heap<'_, V> {
         self.pace().start(self.measure_all(), None)
     }
 
+    /// Whether to collect in full because the process is about to fork ([`Pace::is_due_before_fork`]).
+    pub fn is_due_before_fork(&self) -> bool {
+        let measure = self.measure_all();
+        self.collector
+            .borrow_mut()
+            .pace
+            .is_due_before_fork(&measure)
+    }
+
     /// Bytes in use, and those of them that are fresh.
     pub fn measure(&self) -> Measure {
         let cell_bytes = self.live_cell_bytes();

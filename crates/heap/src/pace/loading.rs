@@ -32,6 +32,11 @@ impl Loading {
         self.at_latest_bytes = lasting_bytes;
     }
 
+    /// What has come since the latest full collection, now.
+    pub(super) fn since_full_now_bytes(&self, measure: &Measure) -> usize {
+        measure.lasting_bytes.saturating_sub(self.at_full_bytes)
+    }
+
     /// What the latest major or full collection left is known now.
     pub(super) fn note_left(&mut self, measure: &Measure, is_full: bool) {
         self.at_major_bytes = measure.lasting_bytes;

@@ -45,6 +45,8 @@ pub struct Pace {
     loading: Loading,
     rent: Rent,
     limit: Limit,
+    /// CPU time of the process when it was last found due to collect before a fork.
+    at_fork_ns: u64,
 }
 
 /// The latest collection. What it left is known when the next one starts.
@@ -127,6 +129,9 @@ const SETTLED_GARBAGE_PART: usize = 4;
 const FULL_IN_A_ROW_MAX: u8 = 15;
 /// About the mean bytes of a cell.
 const CELL_BYTES: usize = 64;
+/// In how many processes garbage that a fork shares takes memory, at least: in the parent, and in a child that copies
+/// the pages in which it lies.
+const PROCESSES_WITH_GARBAGE: f64 = 2.0;
 
 impl Pace {
     /// Pacing for an empty heap.
@@ -147,6 +152,7 @@ impl Pace {
             loading: Loading::default(),
             rent: Rent::default(),
             limit: Limit::default(),
+            at_fork_ns: 0,
         }
     }
 
@@ -238,6 +244,47 @@ impl Pace {
         };
         self.nursery_bytes = self.next_nursery_bytes(&measure);
         scope
+    }
+
+    /// Whether a full collection is due because the process is about to fork. A child leaves its
+    /// parent's garbage where it is, so the garbage lasts as long as the child. That is taken to
+    /// be as long as the process has run since it was last found due, in CPU time.
+    pub fn is_due_before_fork(&mut self, measure: &Measure) -> bool {
+        let grown_bytes = match self.latest.scope {
+            Scope::Full => measure.fresh_bytes,
+            Scope::Minor | Scope::Major => {
+                let lasting_bytes = self.loading.since_full_now_bytes(measure);
+                let base_bytes = self.settled.left_bytes + lasting_bytes;
+                measure.used_bytes.saturating_sub(base_bytes)
+            }
+        };
+        match measure.costs.filter(|_| self.trades()) {
+            Some(costs) => self.is_worth_before_fork(grown_bytes, &costs, measure),
+            None => {
+                let live_bytes = self.settled.left_bytes.max(self.options.heap_min_bytes);
+                let garbage_bytes = self.garbage_bytes(live_bytes, self.settled.left_cell_bytes);
+                grown_bytes > garbage_bytes / SETTLED_GARBAGE_PER_GARBAGE
+            }
+        }
+    }
+
+    fn is_worth_before_fork(
+        &mut self,
+        grown_bytes: usize,
+        costs: &Costs,
+        measure: &Measure,
+    ) -> bool {
+        // The clock of a forked child starts again at 0.
+        let since_ns = costs.process_ns.checked_sub(self.at_fork_ns);
+        let since_ns = since_ns.unwrap_or(costs.process_ns) as f64;
+        let rent = PROCESSES_WITH_GARBAGE * grown_bytes as f64 * since_ns;
+        let worth =
+            self.options.exchange_rate() * self.rent.full_ns(measure) * costs.process_bytes as f64;
+        let is_worth = rent > worth;
+        if is_worth {
+            self.at_fork_ns = costs.process_ns;
+        }
+        is_worth
     }
 
     /// What has become known since the latest collection started.
@@ -553,6 +600,71 @@ mod tests {
         // The program had grown.
         assert_eq!(pace.start(settled(124 * MIB), None), Scope::Minor);
         assert_eq!(pace.start(settled(250 * MIB), None), Major);
+    }
+
+    /// [`measure`] of a process of 200 MiB that has taken this CPU time, one 100th of it in collections.
+    fn measure_at(process_ms: u64, kept: usize, fresh: usize) -> Measure {
+        Measure {
+            costs: Some(Costs {
+                collecting_ns: process_ms * 10_000,
+                process_ns: process_ms * 1_000_000,
+                process_bytes: 200 * MIB,
+            }),
+            ..measure(kept, fresh)
+        }
+    }
+
+    /// Pacing by cost, after a full collection that took 10 ms and left 100 MiB.
+    fn pace_by_cost() -> Pace {
+        let mut pace = Pace::new(PaceOptions {
+            space_overhead_percent: None,
+            ..OPTIONS
+        });
+        pace.start(measure_at(100, 0, 50 * MIB), None);
+        pace.start(measure_at(200, 50 * MIB, 50 * MIB), None);
+        pace.start(measure_at(1000, 100 * MIB, MIB), Some(Full));
+        pace.start(measure_at(2000, 100 * MIB, MIB), Some(Scope::Minor));
+        pace
+    }
+
+    #[test]
+    fn a_fork_collects_first_where_that_costs_less_than_the_garbage() {
+        // 10 ms of 2,100 are 0.48 %, which is worth 1.19 % of 200 MiB, in two processes.
+        for (fresh_kib, is_due) in [(1100, false), (1300, true)] {
+            let mut pace = pace_by_cost();
+            let before_fork = measure_at(2100, 100 * MIB, fresh_kib << 10);
+            assert_eq!(pace.is_due_before_fork(&before_fork), is_due, "{fresh_kib}");
+        }
+    }
+
+    #[test]
+    fn a_fork_soon_after_one_that_collected_does_not_collect() {
+        let mut pace = pace_by_cost();
+        assert!(pace.is_due_before_fork(&measure_at(2100, 100 * MIB, 10 * MIB)));
+        pace.start(measure_at(2100, 100 * MIB, 10 * MIB), Some(Full));
+        assert!(!pace.is_due_before_fork(&measure_at(2110, 100 * MIB, 0)));
+        // 10 ms of 60 are 17 %, which is worth 83 MiB; of 2,100, they are worth 2.4 MiB.
+        assert!(!pace.is_due_before_fork(&measure_at(2160, 100 * MIB, 10 * MIB)));
+        assert!(pace.is_due_before_fork(&measure_at(4200, 100 * MIB, 10 * MIB)));
+    }
+
+    #[test]
+    fn what_lasts_is_no_reason_to_collect_before_a_fork() {
+        let mut pace = pace_by_cost();
+        let with_code = Measure {
+            lasting_bytes: 20 * MIB,
+            ..measure_at(2100, 110 * MIB, 10 * MIB)
+        };
+        assert!(!pace.is_due_before_fork(&with_code));
+    }
+
+    #[test]
+    fn with_a_fixed_overhead_growth_alone_decides_before_a_fork() {
+        let mut pace = pace_after_full(OPTIONS, 100 * MIB);
+        assert!(!pace.is_due_before_fork(&measure(100 * MIB, 24 * MIB)));
+        assert!(pace.is_due_before_fork(&measure(100 * MIB, 26 * MIB)));
+        pace.start(measure(100 * MIB, 26 * MIB), Some(Full));
+        assert!(!pace.is_due_before_fork(&measure(126 * MIB, 24 * MIB)));
     }
 
     #[test]

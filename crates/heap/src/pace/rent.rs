@@ -258,6 +258,12 @@ impl Rent {
         self.worth(exchange_rate, further_ns.max(full_ns * AVOIDABLE_SHARE_MIN))
     }
 
+    /// CPU time of a full collection now, in ns.
+    pub(super) fn full_ns(&self, measure: &Measure) -> f64 {
+        let cells = measure.kept_cells as f64;
+        self.full.estimate_ns(cells, self.least_ns_per_cell)
+    }
+
     fn major_ns(&self, unsettled_cells: f64) -> f64 {
         let price = match self.major.is_known() {
             true => &self.major,
