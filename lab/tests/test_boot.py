@@ -47,6 +47,14 @@ def test_each_file_is_counted_once_with_what_is_its_own(program):
 
 
 @needs_ruby
+def test_code_of_eval_requires_relative_to_the_file_that_eval_names(program):
+    code = "require_relative 'inner'; puts Inner::ALL.size"
+    (program / "main.rb").write_text(f"""eval("{code}", binding, File.expand_path("named.rb"), 1)\nbegin\n  eval("{code}")\nrescue LoadError\n  puts $!.message\nend\n""")
+    ended = boot("--json", "--", RUBY, "--disable-gems", "main.rb", cwd=program)
+    assert ended.stdout.splitlines()[:2] == ["20000", "cannot infer basepath"], ended.stderr
+
+
+@needs_ruby
 def test_tables_name_the_files_and_go_to_standard_error(program):
     ended = boot("--by", "objects", "--top", "3", "--", RUBY, "main.rb", cwd=program)
     assert ended.returncode == 3 and ended.stdout == "20000\n"

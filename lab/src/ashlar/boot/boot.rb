@@ -136,7 +136,10 @@ module Kernel
 
   def require_relative(feature)
     from = caller_locations(1, 1).first
-    base = from.absolute_path or raise LoadError, "cannot infer basepath"
+    # Code of eval has no absolute path, but the path that eval was given, or "(eval at ...)".
+    base = from.absolute_path || from.path
+    raise LoadError, "cannot infer basepath" if base.start_with?("(eval")
+
     path = File.expand_path(feature, File.dirname(base))
     AshlarBoot.loading(path) { ashlar_boot_require(path) }
   end
