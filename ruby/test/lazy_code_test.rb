@@ -763,6 +763,19 @@ lazy_claim "the bytes that code was loaded from go when nothing waits any more" 
   RUBY
 end
 
+lazy_claim "writing a binary form leaves no memory behind" do
+  ruby_ok LAZY + <<~'RUBY'
+    payload_mib = -> { GC.start; GC.stat(:payload_bytes) >> 20 }
+    code = ISeq.compile((0...2000).map { |n| "def m#{n}(a) = [#{(0...100).map { |i| "a + #{i}" }.join(", ")}]\n" }.join)
+    before = payload_mib.call
+    code.to_binary
+    code.to_binary
+    left = payload_mib.call
+    abort "#{before} MiB, #{left} left" unless left <= before + 1
+    puts "ok"
+  RUBY
+end
+
 lazy_claim "a parent in which code waited collects before its first child begins, unless that is disabled" do
   form = LAZY + <<~'RUBY'
     form = binary((0...200).map { |n| "def m#{n} = [#{n}].map { _1 + 1 }\n" }.join)

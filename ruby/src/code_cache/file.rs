@@ -29,7 +29,7 @@ unsafe impl Send for Mapping {}
 unsafe impl Sync for Mapping {}
 
 impl Mapping {
-    fn of(file: &File, bytes: usize) -> io::Result<Self> {
+    pub(super) fn of(file: &File, bytes: usize) -> io::Result<Self> {
         let start = map(
             bytes,
             libc::PROT_READ,

@@ -5,7 +5,8 @@
 //! Ruby compiles the file as it would without a cache, and what came of it is kept
 //! ([`CodeCache::keep`]) until it is written ([`writer`]).
 //!
-//! * [`layout`], [`file`]: the file and how it is read. [`writer`]: how a new one comes to be.
+//! * [`layout`], [`file`]: the file and how it is read. [`spool`]: where code waits to be written.
+//!   [`writer`]: how a new file comes to be.
 //! * [`source`]: whether a source file has changed. [`trust`]: whose files are believed.
 //! * [`what_ran`]: which instruction sequences earlier processes loaded.
 //!
@@ -21,6 +22,7 @@ mod file;
 mod layout;
 pub(crate) mod settings;
 mod source;
+mod spool;
 mod trust;
 mod what_ran;
 mod writer;
@@ -35,10 +37,11 @@ use self::digest::{digest, hexadecimal, Digest};
 use self::file::CodeFile;
 use self::layout::{key_of, sequences_in, About, Entry, Level, CODE_BYTES_MAX};
 use self::source::{real_path, Source, Stamp};
+use self::spool::{Place, Spool};
 use self::trust::Distrust;
 use self::what_ran::{Bits, SharedBits};
 
-/// When this much code has been kept it is written, so that keeping it takes no more memory.
+/// When this much code has been kept it is written, so that keeping it takes no more of the disk.
 const KEPT_BYTES_MAX: usize = 32 << 20;
 
 /// When Ruby has been given this much code, the pages that it has read are let go: it has made
@@ -96,20 +99,27 @@ struct Awaited {
     began: Instant,
 }
 
-/// Code that is not in the file yet.
+/// Code that has just been compiled.
 #[derive(Debug)]
 struct FreshCode {
     about: About,
     path: Box<[u8]>,
     real_path: PathBuf,
-    code: Vec<u8>,
+}
+
+/// Code that is not in the file yet, and where it waits.
+#[derive(Debug)]
+struct Waiting {
+    of: FreshCode,
+    place: Place,
 }
 
 /// What is to be written.
 #[derive(Debug, Default)]
 struct Fresh {
-    code: Vec<FreshCode>,
-    /// The bytes of all that code.
+    code: Vec<Waiting>,
+    spool: Spool,
+    /// How much code has been kept, what is no longer wanted included.
     bytes: usize,
     /// Newer stamps of files whose content is what it was.
     stamps: Vec<(Digest, Stamp)>,
@@ -340,7 +350,6 @@ impl CodeCache {
             },
             path: one.path,
             real_path: one.real_path,
-            code: Vec::new(),
         })
     }
 
@@ -360,19 +369,23 @@ impl CodeCache {
 
     /// Keeps the code of a file that has been compiled.
     fn keep(&self, mut fresh_code: FreshCode, code: &[u8]) {
-        let has_room = fresh_code.code.try_reserve_exact(code.len()).is_ok();
-        if !has_room || code.is_empty() || code.len() > CODE_BYTES_MAX {
+        if code.is_empty() || code.len() > CODE_BYTES_MAX {
             return;
         }
-        fresh_code.code.extend_from_slice(code);
         fresh_code.about.sequences = sequences_in(code);
         let mut fresh = locked(&self.fresh);
         if fresh.code.try_reserve(1).is_err() {
             return;
         }
+        let Some(place) = fresh.spool.keep(&self.folder, code) else {
+            return;
+        };
         fresh.drop_code(&fresh_code.about.key);
         fresh.bytes += code.len();
-        fresh.code.push(fresh_code);
+        fresh.code.push(Waiting {
+            of: fresh_code,
+            place,
+        });
         let is_much = fresh.bytes > KEPT_BYTES_MAX;
         drop(fresh);
         add(&self.counters.kept, 1);
@@ -447,8 +460,7 @@ impl CodeCache {
 impl Fresh {
     /// Drops the code with this key.
     fn drop_code(&mut self, key: &Digest) {
-        self.code.retain(|old| old.about.key != *key);
-        self.bytes = self.code.iter().map(|code| code.code.len()).sum();
+        self.code.retain(|old| old.of.about.key != *key);
     }
 }
 

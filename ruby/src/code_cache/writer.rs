@@ -19,7 +19,7 @@ use super::layout::{self, Level, ToWrite, FILE_BYTES_MAX};
 use super::source::Stamp;
 use super::trust::{open_file, open_folder, reason, Distrust};
 use super::what_ran::{carry, Bits};
-use super::{locked, settings, CodeCache, Fresh, FreshCode};
+use super::{locked, settings, CodeCache, Fresh, FreshCode, Waiting};
 use crate::whole_file::{random, WholeFile};
 
 pub(super) fn file_name(name: &str) -> String {
@@ -137,7 +137,7 @@ impl CodeCache {
         mut fresh: Fresh,
     ) -> Result<Option<Digest>, Distrust> {
         if let Some(current) = current {
-            fresh.code.retain(|code| !has(current, code));
+            fresh.code.retain(|code| !has(current, &code.of));
         }
         let mut entries = Vec::new();
         let old_entries = current.map_or(0, |current| current.index.entries);
@@ -151,17 +151,18 @@ impl CodeCache {
             return Ok(None);
         }
         let mut bytes: u64 = entries.iter().map(|entry| entry.code.len() as u64).sum();
-        for code in &fresh.code {
-            bytes += code.code.len() as u64;
+        for Waiting { of, place } in &fresh.code {
+            let code = fresh.spool.get(place);
+            bytes += code.len() as u64;
             if bytes > FILE_BYTES_MAX {
                 break;
             }
             entries.push(ToWrite {
-                about: code.about,
-                path: &code.path,
-                real_path: code.real_path.as_os_str().as_encoded_bytes(),
-                code: &code.code,
-                code_check: digest(&[&code.code]),
+                about: of.about,
+                path: &of.path,
+                real_path: of.real_path.as_os_str().as_encoded_bytes(),
+                code,
+                code_check: digest(&[code]),
             });
         }
         remove_leftovers(&self.folder);
@@ -232,7 +233,7 @@ fn still_right<'a>(current: &'a CodeFile, fresh: &Fresh, entries: &mut Vec<ToWri
             continue;
         };
         let key = &entry.about.key;
-        let is_replaced = fresh.code.iter().any(|code| code.about.key == *key);
+        let is_replaced = fresh.code.iter().any(|code| code.of.about.key == *key);
         if is_replaced || !is_source_there(entry.real_path(bytes), entry.about.source.stamp) {
             are_same = false;
             continue;
