@@ -26,12 +26,15 @@ WANTED_PACKAGES=(ruby-railties ruby-activerecord ruby-actionmailer ruby-activejo
 # Dependencies that Ruby 3.4 has itself, and packages with parts compiled for Debian's Ruby.
 UNWANTED_PACKAGES='^ruby-(rubygems|did-you-mean|ruby2-keywords|net-telnet|xmlrpc|pkg-config|nokogiri|sqlite3|csv)$'
 GEMS_OF_RUBY=(bigdecimal drb net-imap net-pop net-smtp racc)
+# Parts of Ruby 3.4 that are gems in 4.0.
+GEMS_OF_RUBY_4=(benchmark irb logger ostruct pstore rdoc reline rexml)
 
 rails_from_debian() {
   local native
   is_debian || fail 'RAILS_FROM=debian needs Debian; set RAILS_FROM=rubygems to use the Gemfile.'
   folder=$CACHE/applications/rails-debian-$SOURCE_ID-r$RAILS_RECIPE
   gems=$folder/gems
+  [[ $SOURCE_VERSION == 3.* ]] || GEMS_OF_RUBY+=("${GEMS_OF_RUBY_4[@]}")
   [[ -e $folder/finished ]] || (
     ensure_build_packages
     ensure_packages 'the Rails application' "${NATIVE_PACKAGES[@]}"

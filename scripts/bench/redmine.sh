@@ -27,7 +27,8 @@ is_debian || fail "Redmine comes from Debian's packages, and this is not Debian;
 rails=$(RAILS_FROM=debian "$here/rails.sh")
 eval "$rails"
 ensure_rubies
-folder=$CACHE/applications/redmine-debian-$SOURCE_ID-$(cat "$redmine"/config/* | digest8)-r$REDMINE_RECIPE
+made_of=$(cat "$redmine"/config/* | digest8)-r$REDMINE_RECIPE
+folder=$CACHE/applications/redmine-debian-$SOURCE_ID-$made_of
 gems=$folder/gems
 application=$folder/application
 
@@ -59,7 +60,8 @@ copy_application() {
 
 export REDMINE_FOLDER=$application REDMINE_DATABASE
 export GEM_PATH=$gems:$RAILS_GEM_PATH RUBYLIB=$folder/lib:$RAILS_RUBYLIB
-REDMINE_DATABASE=$CACHE/applications/redmine-$(cat "$redmine"/*.rb <(basename "$folder") | digest8).sqlite3
+# The records are the same for every Ruby.
+REDMINE_DATABASE=$CACHE/applications/redmine-$(cat "$redmine"/*.rb <(echo "$made_of") | digest8).sqlite3
 hold_lock redmine-database
 [[ -e $REDMINE_DATABASE ]] || run_logged "Redmine's records" 2080 "$folder.database.log" \
   "$RUBY_STOCK" -W0 "$redmine/prepare.rb" "$REDMINE_DATABASE"
