@@ -16,7 +16,11 @@ LEFT_OUT = %r{bundler/(?:setup|inline|gem_tasks|capistrano|deployment|vlad)|bund
 library = RbConfig::CONFIG.fetch("rubylibdir")
 require "rubygems"
 require "bundler"
-%w[rdoc prism reline irb net/http openssl psych optparse cgi uri json digest erb].each { |name| require name }
+%w[rdoc prism reline irb net/http openssl psych optparse cgi uri json digest erb].each do |name|
+  require name
+rescue LoadError
+  next # a gem since Ruby 4.0, which may not be there
+end
 files = FOLDERS.flat_map { |folder| Dir.glob("#{folder}/**/*.rb", base: library) }.grep_v(LEFT_OUT).sort
 before = $LOADED_FEATURES.size
 files.each do |file|
