@@ -2,10 +2,12 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 from conftest import PYTHON, VERBS, make_run, two_variants
@@ -56,6 +58,13 @@ def test_bad_input_gets_one_line_status_2_and_leaves_nothing(ashlar, tmp_path, a
 def test_help_of_every_verb_has_an_example(ashlar):
     for verb in ("compare", "init", "report", "diff", "ci", "mem", "overhead", "completion", "heap", "top", "shared", "boot", "retained"):
         assert f"{'ashlar' if verb in VERBS else 'ashlar-lab'} {verb} " in ashlar(verb, "--help").stdout
+
+
+def test_both_programs_have_the_version_of_the_release():
+    release = re.search(r'^version = "(.+)"$', (Path(__file__).parents[2] / "Cargo.toml").read_text(), re.MULTILINE)[1]
+    for module, name in (("ashlar", "ashlar"), ("ashlar_lab", "ashlar-lab")):
+        done = subprocess.run([sys.executable, "-m", module, "--version"], capture_output=True, text=True)
+        assert (done.returncode, done.stdout, done.stderr) == (0, f"{name} {release}\n", "")
 
 
 def test_the_built_in_variants_are_listed(ashlar):

@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 from typing import NoReturn
 
+from ashlar import __version__
 from ashlar.errors import BadInput
 from ashlar.said import one_line, say
 
@@ -27,6 +28,7 @@ class _Parser(argparse.ArgumentParser):
 
 def _parser() -> tuple[_Parser, dict[str, _Parser]]:
     parser = _Parser(prog="ashlar", description="See into the heap of a Ruby program on Ashlar.")
+    parser.add_argument("--version", action="version", version=f"ashlar {__version__}")
     verbs = parser.add_subparsers(dest="verb", metavar="VERB", required=True)
     made = {}
 

@@ -15,12 +15,23 @@ from ashlar.errors import BadInput
 from ashlar.files import file_name
 from ashlar.forms import chosen
 from ashlar.said import say
-from ashlar_lab import options
+from ashlar_lab import __version__, options
 from ashlar_lab.options import Question, asking
 from ashlar_lab.report import FORMS
 
 app = typer.Typer(no_args_is_help=True, rich_markup_mode=None, pretty_exceptions_enable=False,
                   help="Compare allocators and collectors so that the answer can be trusted.")
+
+
+def _show_version(asked: bool) -> None:
+    if asked:
+        say(f"ashlar-lab {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _program(version: Annotated[bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version.")] = False) -> None:
+    pass
 
 
 @app.command(no_args_is_help=True)
