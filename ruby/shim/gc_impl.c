@@ -677,13 +677,24 @@ rb_gc_impl_shutdown_call_finalizer(void *objspace)
 
 static unsigned int fork_lock_level;
 
+/* What waits after a collection runs in the parent: a child would run it too, and so write once more what a lost
+   file had not written. Ruby has flushed its output before this, and finalizers may print. */
+static void
+run_jobs_before_fork(void *objspace)
+{
+    if (!ashlar_jobs_wait(objspace)) return;
+    run_jobs(objspace);
+    rb_io_flush(rb_stdout);
+    rb_io_flush(rb_stderr);
+}
+
 /* The child has this thread alone. The other Ractors are stopped, so that none of them leaves
    a table half changed there, or holds the VM lock for ever. */
 void
 rb_gc_impl_before_fork(void *objspace)
 {
     ashlar_code_cache_before_fork();
-    ashlar_collect_before_fork(objspace);
+    if (ashlar_collect_before_fork(objspace)) run_jobs_before_fork(objspace);
     fork_lock_level = vm_lock();
     rb_gc_vm_barrier();
 }
