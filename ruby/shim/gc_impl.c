@@ -691,7 +691,8 @@ flush_output(VALUE unused)
 static void
 run_jobs_before_fork(void *objspace)
 {
-    if (!ashlar_jobs_wait(objspace)) return;
+    /* A fork inside a job: the others run after it. */
+    if (runner == rb_thread_current() || !ashlar_jobs_wait(objspace)) return;
     run_jobs(objspace);
     rb_gc_set_pending_interrupt();
     ashlar_quietly(flush_output, Qnil);
