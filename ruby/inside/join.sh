@@ -21,7 +21,7 @@ sed 's/^/--undefined=/' "$kept" >"$result.roots"
 "${LD:-ld}" --relocatable --gc-sections --force-group-allocation --no-warnings "@$result.roots" \
   "$@" "$collector" -o "$result.joined"
 # Each function of Rust has a section of its name; GNU ld gathers .text.sorted by name.
-"${NM:-nm}" --defined-only --format=posix "$result.joined" | awk -v rare="$rare" '$1 ~ rare && tolower($2) == "t" {
+"${NM:-nm}" --defined-only --format=posix "$result.joined" | awk -v rare="$rare" '$1 ~ rare && tolower($2) == "t" && !seen[$1]++ {
   print "--rename-section=.text." $1 "=.text.sorted." $1
   print "--rename-section=.text.unlikely." $1 "=.text.sorted." $1
 }' >"$result.rare"

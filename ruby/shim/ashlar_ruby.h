@@ -85,7 +85,7 @@ void ashlar_finish_collection(void *objspace);
 /* Ends collecting for good: drops a marking in progress, and frees dead objects. */
 void ashlar_end_collections(void *objspace);
 void ashlar_prepare_heap(void *objspace);
-void ashlar_collect_before_fork(void *objspace);
+bool ashlar_collect_before_fork(void *objspace);
 void ashlar_set_disabled(bool disabled);
 bool ashlar_is_disabled(void);
 void ashlar_set_stress(void *objspace, ashlar_value flag, bool on);

@@ -677,13 +677,35 @@ rb_gc_impl_shutdown_call_finalizer(void *objspace)
 
 static unsigned int fork_lock_level;
 
+static VALUE
+flush_output(VALUE unused)
+{
+    rb_io_flush(rb_stdout);
+    rb_io_flush(rb_stderr);
+    return Qnil;
+}
+
+/* What waits after a collection runs in the parent: a child would run it too, and so write once more what a lost
+   file had not written. Ruby has flushed its output before this, and finalizers may print. Nothing is raised from
+   here: Ruby 4.0 has stopped its timer thread, and starts it again only after the fork. */
+static void
+run_jobs_before_fork(void *objspace)
+{
+    /* A fork inside a job: the others run after it. */
+    if (runner == rb_thread_current() || !ashlar_jobs_wait(objspace)) return;
+    run_jobs(objspace);
+    rb_gc_set_pending_interrupt();
+    ashlar_quietly(flush_output, Qnil);
+    rb_gc_unset_pending_interrupt();
+}
+
 /* The child has this thread alone. The other Ractors are stopped, so that none of them leaves
    a table half changed there, or holds the VM lock for ever. */
 void
 rb_gc_impl_before_fork(void *objspace)
 {
     ashlar_code_cache_before_fork();
-    ashlar_collect_before_fork(objspace);
+    if (ashlar_collect_before_fork(objspace)) run_jobs_before_fork(objspace);
     fork_lock_level = vm_lock();
     rb_gc_vm_barrier();
 }

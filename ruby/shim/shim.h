@@ -42,7 +42,7 @@ VALUE ashlar_quietly(VALUE (*work)(VALUE), VALUE argument);
 VALUE ashlar_quietly_and_undisturbed(VALUE (*work)(VALUE), VALUE argument);
 
 /* lazy_code.c: whether any code has waited; and loading what children of this process may run and would each load
-   for themselves, which returns whether any of it was loaded. */
+   for themselves. */
 bool ashlar_has_waiting_code(void);
 void ashlar_load_code_for_children(void);
 

@@ -245,6 +245,53 @@ claim "garbage is collected before a fork, unless there is little of it or colle
   RUBY
 end
 
+claim "what dies in a collection before a fork is finalized by the parent alone", only: "ashlar" do
+  ruby_ok <<~'RUBY', env: { "ASHLAR_SPACE_OVERHEAD" => "40", "ASHLAR_INCREMENTAL" => "0", "ASHLAR_NURSERY_MIN" => "64MiB" }
+    reader, writer = IO.pipe
+    def note(writer, n) = proc { writer.syswrite("finalizer #{n}\n") }
+    def leave(writer, n)
+      ObjectSpace.define_finalizer(Object.new, note(writer, n))
+      file = writer.dup
+      file.sync = false
+      file.write("file #{n}\n")
+      nil
+    end
+    GC.start
+    10.times { |n| leave(writer, n) }
+    200_000.times { |i| "garbage #{i}" }
+    before = GC.count
+    Process.wait(fork { writer.syswrite("child\n"); exit!(0) })
+    abort "#{GC.count - before} collections" unless GC.count == before + 1
+    GC.start
+    found = reader.read_nonblock(10_000).lines(chomp: true).tally
+    abort found.inspect unless found.size > 10 && found.values.all?(1)
+    puts "ok"
+  RUBY
+end
+
+claim "what a finalizer prints before a fork is printed once", only: "ashlar" do
+  finished = ruby(<<~'RUBY', env: { "ASHLAR_SPACE_OVERHEAD" => "40", "ASHLAR_INCREMENTAL" => "0", "ASHLAR_NURSERY_MIN" => "64MiB" })
+    def leave = ObjectSpace.define_finalizer(Object.new, proc { print "printed " }) && nil
+    GC.start
+    10.times { leave }
+    200_000.times { |i| "garbage #{i}" }
+    Process.wait(fork { $stdout.flush; exit! })
+  RUBY
+  times = finished.out.scan("printed").size
+  check(times == 10) { "#{times} times: #{finished.describe}" }
+end
+
+claim "where no full marking is allowed there is none before a fork", only: "ashlar" do
+  ruby_ok <<~'RUBY', env: { "ASHLAR_SPACE_OVERHEAD" => "40" }
+    GC.config(rgengc_allow_full_mark: false)
+    200_000.times { |i| "garbage #{i}" }
+    before = GC.stat(:major_gc_count)
+    Process.wait(fork { exit! })
+    abort unless GC.stat(:major_gc_count) == before
+    puts "ok"
+  RUBY
+end
+
 claim "memory that a child shares with others does not count when its nursery is chosen", only: "ashlar" do
   # 200 MiB that all processes share are worth a large nursery to one that has them for itself.
   ruby_ok <<~'RUBY', limit: 120, env: { "ASHLAR_NURSERY_MAX" => "64MiB" }

@@ -111,6 +111,8 @@ struct FreshCode {
 #[derive(Debug)]
 struct Waiting {
     of: FreshCode,
+    /// The digest of the code as it was kept: the disk may give back something else.
+    code_check: Digest,
     place: Place,
 }
 
@@ -373,6 +375,7 @@ impl CodeCache {
             return;
         }
         fresh_code.about.sequences = sequences_in(code);
+        let code_check = digest(&[code]);
         let mut fresh = locked(&self.fresh);
         if fresh.code.try_reserve(1).is_err() {
             return;
@@ -384,6 +387,7 @@ impl CodeCache {
         fresh.bytes += code.len();
         fresh.code.push(Waiting {
             of: fresh_code,
+            code_check,
             place,
         });
         let is_much = fresh.bytes > KEPT_BYTES_MAX;

@@ -19,6 +19,9 @@ pub(super) struct Spool {
     /// begin would close these.
     spilled: Vec<Mapping>,
     in_memory: Vec<u8>,
+    /// How much there was in memory when no file took it the last time. When there is twice as much, that is
+    /// tried again: a full disk is not written to for each file of Ruby code.
+    refused_bytes: usize,
 }
 
 /// Where code lies in a spool.
@@ -32,9 +35,11 @@ pub(super) struct Place {
 impl Spool {
     /// Keeps this code, with files in `folder`. `None` if there is no memory for it.
     pub(super) fn keep(&mut self, folder: &Path, code: &[u8]) -> Option<Place> {
-        if !self.in_memory.is_empty() && self.in_memory.len() + code.len() > IN_MEMORY_BYTES {
+        let most_bytes = IN_MEMORY_BYTES.max(2 * self.refused_bytes);
+        if !self.in_memory.is_empty() && self.in_memory.len() + code.len() > most_bytes {
             // What no file takes stays in memory.
-            let _ = self.spill(folder);
+            let is_refused = self.spill(folder).is_err();
+            self.refused_bytes = if is_refused { self.in_memory.len() } else { 0 };
         }
         self.in_memory.try_reserve(code.len()).ok()?;
         let start = self.in_memory.len();
@@ -51,7 +56,8 @@ impl Spool {
         without_size_signal(|| file.write_all(&self.in_memory))?;
         let mapping = Mapping::of(&file, self.in_memory.len())?;
         self.spilled.push(mapping);
-        self.in_memory.clear();
+        // One large file would else leave as much room here.
+        self.in_memory = Vec::new();
         Ok(())
     }
 
@@ -91,6 +97,24 @@ mod tests {
         assert!(spool.spilled.len() >= 5, "{}", spool.spilled.len());
         assert!(spool.in_memory.len() <= IN_MEMORY_BYTES);
         assert_eq!(std::fs::read_dir(&folder).unwrap().count(), 0);
+        std::fs::remove_dir(&folder).unwrap();
+    }
+
+    #[test]
+    fn where_no_file_could_be_made_that_is_tried_again_when_there_is_twice_as_much() {
+        let folder = std::env::temp_dir().join(format!("spool-later-{}", std::process::id()));
+        let mut spool = Spool::default();
+        let mut keep = |count: usize| {
+            for _ in 0..count {
+                spool.keep(&folder, &[7; 300_000]).unwrap();
+            }
+            (spool.spilled.len(), spool.in_memory.len())
+        };
+        assert_eq!(keep(4), (0, 1_200_000));
+        std::fs::create_dir_all(&folder).unwrap();
+        assert_eq!(keep(2), (0, 1_800_000));
+        assert_eq!(keep(1), (1, 300_000));
+        assert_eq!(keep(3), (2, 300_000));
         std::fs::remove_dir(&folder).unwrap();
     }
 

@@ -13,13 +13,13 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use super::counts::add;
-use super::digest::{digest, Digest};
+use super::digest::Digest;
 use super::file::CodeFile;
 use super::layout::{self, Level, ToWrite, FILE_BYTES_MAX};
 use super::source::Stamp;
 use super::trust::{open_file, open_folder, reason, Distrust};
 use super::what_ran::{carry, Bits};
-use super::{locked, settings, CodeCache, Fresh, FreshCode, Waiting};
+use super::{locked, settings, CodeCache, Fresh, FreshCode};
 use crate::whole_file::{random, WholeFile};
 
 pub(super) fn file_name(name: &str) -> String {
@@ -151,8 +151,9 @@ impl CodeCache {
             return Ok(None);
         }
         let mut bytes: u64 = entries.iter().map(|entry| entry.code.len() as u64).sum();
-        for Waiting { of, place } in &fresh.code {
-            let code = fresh.spool.get(place);
+        for waiting in &fresh.code {
+            let of = &waiting.of;
+            let code = fresh.spool.get(&waiting.place);
             bytes += code.len() as u64;
             if bytes > FILE_BYTES_MAX {
                 break;
@@ -162,7 +163,7 @@ impl CodeCache {
                 path: &of.path,
                 real_path: of.real_path.as_os_str().as_encoded_bytes(),
                 code,
-                code_check: digest(&[code]),
+                code_check: waiting.code_check,
             });
         }
         remove_leftovers(&self.folder);

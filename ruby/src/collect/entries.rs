@@ -86,20 +86,25 @@ fn prepare(collector: &Collector) {
     collector.set_payloads_due();
 }
 
-/// Before a fork. A child keeps its parent's garbage for as long as it lives.
+/// Before a fork. A child keeps its parent's garbage for as long as it lives. Returns whether there has been a
+/// collection.
 #[no_mangle]
-unsafe extern "C" fn ashlar_collect_before_fork(objspace: *mut c_void) {
-    if KNOBS.disabled.is_on() {
-        return;
+unsafe extern "C" fn ashlar_collect_before_fork(objspace: *mut c_void) -> bool {
+    if KNOBS.disabled.is_on() || !KNOBS.full_marking_allowed.is_on() {
+        return false;
     }
     // SAFETY: Ruby calls with the GVL.
     unsafe { Gvl::of_caller(objspace) }.with_vm_lock(|collector| {
-        if collector.heap.is_due_before_fork() {
+        // Whether it is due depends on what the other Ractors have allocated.
+        collector.stop_ractors();
+        let is_due = collector.heap.is_due_before_fork();
+        if is_due {
             collector
                 .driver(Reason::Method)
                 .collect(Request::EVERYTHING);
         }
-    });
+        is_due
+    })
 }
 
 #[no_mangle]

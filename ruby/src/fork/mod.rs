@@ -10,7 +10,7 @@
 //! | caches of other threads | given back, with their free pieces |
 //! | jobs that another thread was running, and which thread that was | forgotten: the child's thread runs the rest |
 //! | walks of other threads | ended, so that cells move again |
-//! | CPU time of the process, which begins at 0 again | code that compares it with an earlier time notices (`pace/rent.rs`), or measures work during which nobody forks |
+//! | CPU time of the process, which begins at 0 again | code that compares it with an earlier time notices (`pace/rent.rs`), forgets that time (`Pace::begin_in_child`), or measures work during which nobody forks |
 //! | collecting, moving, sweeping, the tracer, the length of a pause | as they are: Ruby forks with the VM lock and all Ractors stopped, in the middle of none of them. A child that was forked without the VM lock may have them half done for ever; it may only call `exec`, and never collects |
 //! | free cells and free pieces of the parent's blocks | left alone, because their pages are shared ([`ashlar_heap::Heap::inherit`]); the thread that forks gives back what its cache has before the fork |
 //! | the code cache: code that waits to be written | left to the parent |

@@ -47,6 +47,7 @@ impl<V: Vm> Heap<'_, V> {
         let mut collector = self.collector.borrow_mut();
         collector.lists.forget_available();
         collector.inherited = Inherited::default();
+        collector.pace.begin_in_child();
         self.shared.payloads.inherit(self.space());
         for (index, _) in self.space().cell_blocks() {
             let block = self.region().block(index);

@@ -268,15 +268,18 @@ impl Pace {
         }
     }
 
+    /// This process has just been forked, and its CPU time begins at 0.
+    pub fn begin_in_child(&mut self) {
+        self.at_fork_ns = 0;
+    }
+
     fn is_worth_before_fork(
         &mut self,
         grown_bytes: usize,
         costs: &Costs,
         measure: &Measure,
     ) -> bool {
-        // The clock of a forked child starts again at 0.
-        let since_ns = costs.process_ns.checked_sub(self.at_fork_ns);
-        let since_ns = since_ns.unwrap_or(costs.process_ns) as f64;
+        let since_ns = costs.process_ns.saturating_sub(self.at_fork_ns) as f64;
         let rent = PROCESSES_WITH_GARBAGE * grown_bytes as f64 * since_ns;
         let worth =
             self.options.exchange_rate() * self.rent.full_ns(measure) * costs.process_bytes as f64;
@@ -646,6 +649,19 @@ mod tests {
         // 10 ms of 60 are 17 %, which is worth 83 MiB; of 2,100, they are worth 2.4 MiB.
         assert!(!pace.is_due_before_fork(&measure_at(2160, 100 * MIB, 10 * MIB)));
         assert!(pace.is_due_before_fork(&measure_at(4200, 100 * MIB, 10 * MIB)));
+    }
+
+    #[test]
+    fn a_child_that_forks_counts_its_own_time_from_the_beginning() {
+        let before_fork = measure_at(2110, 100 * MIB, 10 * MIB);
+        for (is_child, is_due) in [(false, false), (true, true)] {
+            let mut pace = pace_by_cost();
+            assert!(pace.is_due_before_fork(&measure_at(2100, 100 * MIB, 10 * MIB)));
+            if is_child {
+                pace.begin_in_child();
+            }
+            assert_eq!(pace.is_due_before_fork(&before_fork), is_due);
+        }
     }
 
     #[test]
