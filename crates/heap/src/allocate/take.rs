@@ -6,9 +6,6 @@ use crate::layout::block::{BlockIndex, DIRTY, REST_DIRTY};
 use crate::layout::kind::{Kind, KindByte};
 use crate::space::Space;
 
-/// Major or full collections that an empty block sees before its pages go back.
-const IDLE_COLLECTIONS_BEFORE_RELEASE: u16 = 2;
-
 impl Space {
     pub(super) fn lock_allocator(&self) -> LockedAllocator<'_> {
         LockedAllocator {
@@ -63,13 +60,13 @@ impl Space {
     }
 
     /// Looks at the empty blocks from `from` on, once after every major or full collection, and
-    /// gives back the pages of those that have stayed empty for a while: so memory returns to the
-    /// system slowly. Stops when `goes_on`, called after each that goes back, returns false. With
-    /// `all_at_once` the pages of all empty blocks go back.
+    /// gives back the pages of those that have stayed empty for more than `idle_collections` of
+    /// these: so memory returns to the system slowly. Stops when `goes_on`, called after each that
+    /// goes back, returns false.
     pub(crate) fn release_idle_blocks(
         &self,
         from: usize,
-        all_at_once: bool,
+        idle_collections: u16,
         mut goes_on: impl FnMut() -> bool,
     ) -> Released {
         let LockedAllocator {
@@ -85,7 +82,7 @@ impl Space {
                 KindByte::EMPTY if block.has(DIRTY) => {
                     let idle = block.idle_collections().saturating_add(1);
                     block.set_idle_collections(idle);
-                    if !all_at_once && idle <= IDLE_COLLECTIONS_BEFORE_RELEASE {
+                    if idle <= idle_collections {
                         continue;
                     }
                     let gone = region.release(block_index, 1);

@@ -284,10 +284,19 @@ impl<V: Vm> Heap<'_, V> {
         if from == 0 {
             self.shared.payloads.give_rows_back(self.space());
         }
-        let released = self.space().release_idle_blocks(from, all_at_once, goes_on);
+        let idle_collections = match all_at_once {
+            true => 0,
+            false => self.collector.borrow().surplus.idle_collections(),
+        };
+        let released = self
+            .space()
+            .release_idle_blocks(from, idle_collections, goes_on);
         let mut collector = self.collector.borrow_mut();
         collector.stats.blocks_released += released.blocks;
-        collector.surplus.note_gone(released.blocks);
+        match all_at_once {
+            true => collector.surplus.note_gone(released.blocks),
+            false => collector.surplus.note_released(released.blocks),
+        }
         released.next
     }
 
