@@ -5,14 +5,11 @@
 //! goes back and is wanted again costs far more than one that is kept. So blocks are watched
 //! for some nurseries, and half of the blocks that none of these nurseries used goes back. If
 //! they are wanted again, the watch was too short for this program, and the next one is twice as
-//! long: soon it is longer than any cycle of the program, and nothing goes back in vain. Blocks that major
-//! and full collections leave empty stay for as many more of these collections.
+//! long: soon it is longer than any cycle of the program, and nothing goes back in vain.
 
 /// The fewest and the most nurseries that a watch takes.
 const WATCH_MIN: usize = 4;
 const WATCH_MAX: usize = 256;
-/// Major and full collections for which a block stays empty before its pages go back, with the shortest watch.
-const IDLE_COLLECTIONS: usize = 2;
 /// The fewest blocks that are worth giving back to the system (256 KiB).
 const WORTH_BLOCKS: usize = 4;
 
@@ -97,13 +94,7 @@ impl Surplus {
         self.due_blocks
     }
 
-    /// Major and full collections for which a block is to stay empty before its pages go back. They are as
-    /// many times more as the watch is longer than the shortest: what this program wants again stays.
-    pub(crate) fn idle_collections(&self) -> u16 {
-        (IDLE_COLLECTIONS * self.watch / WATCH_MIN) as u16
-    }
-
-    /// `blocks` blocks that nobody seemed to need have gone back to the system.
+    /// `blocks` of the due blocks have gone back to the system.
     pub(crate) fn note_released(&mut self, blocks: usize) {
         self.released_blocks += blocks;
         self.has_released = true;
@@ -214,18 +205,6 @@ mod tests {
         }
         let now = program.surplus.watch;
         assert!(now < long, "{now} nurseries, {long} before");
-    }
-
-    #[test]
-    fn what_was_wanted_again_stays_through_more_collections() {
-        let mut surplus = Surplus::default();
-        let mut idle_collections = vec![surplus.idle_collections()];
-        for _ in 0..8 {
-            surplus.note_released(10);
-            surplus.note_nursery(0, 10);
-            idle_collections.push(surplus.idle_collections());
-        }
-        assert_eq!(idle_collections, [2, 4, 8, 16, 32, 64, 128, 128, 128]);
     }
 
     #[test]

@@ -286,17 +286,14 @@ impl<V: Vm> Heap<'_, V> {
         }
         let idle_collections = match all_at_once {
             true => 0,
-            false => self.collector.borrow().surplus.idle_collections(),
+            false => self.pace().idle_collections(BLOCK_BYTES),
         };
         let released = self
             .space()
             .release_idle_blocks(from, idle_collections, goes_on);
         let mut collector = self.collector.borrow_mut();
         collector.stats.blocks_released += released.blocks;
-        match all_at_once {
-            true => collector.surplus.note_gone(released.blocks),
-            false => collector.surplus.note_released(released.blocks),
-        }
+        collector.surplus.note_gone(released.blocks);
         released.next
     }
 

@@ -47,6 +47,29 @@ pub struct Pace {
     limit: Limit,
     /// CPU time of the process when it was last found due to collect before a fork.
     at_fork_ns: u64,
+    intervals: Intervals,
+}
+
+/// CPU time of the process from one major or full collection to the next.
+#[derive(Clone, Copy, Debug, Default)]
+struct Intervals {
+    /// That of the process when the latest one started.
+    at_latest_ns: u64,
+    /// The mean of the latest ones, which count most; 0 while none is known.
+    mean_ns: u64,
+}
+
+impl Intervals {
+    fn note(&mut self, process_ns: u64) {
+        let before_ns = std::mem::replace(&mut self.at_latest_ns, process_ns);
+        // The clock of a forked child starts again at 0.
+        if let Some(interval_ns) = process_ns.checked_sub(before_ns) {
+            self.mean_ns = match self.mean_ns {
+                0 => interval_ns,
+                mean_ns => (mean_ns + interval_ns) / 2,
+            };
+        }
+    }
 }
 
 /// The latest collection. What it left is known when the next one starts.
@@ -132,6 +155,11 @@ const CELL_BYTES: usize = 64;
 /// In how many processes garbage that a fork shares takes memory, at least: in the parent, and in a child that copies
 /// the pages in which it lies.
 const PROCESSES_WITH_GARBAGE: f64 = 2.0;
+/// The fewest and the most major or full collections that an empty block sees before its pages go back.
+const IDLE_COLLECTIONS_MIN: f64 = 2.0;
+const IDLE_COLLECTIONS_MAX: f64 = 1000.0;
+/// About the CPU time that the system takes to provide the pages of a block anew.
+const BLOCK_PAGES_NS: f64 = 30_000.0;
 
 impl Pace {
     /// Pacing for an empty heap.
@@ -153,6 +181,7 @@ impl Pace {
             rent: Rent::default(),
             limit: Limit::default(),
             at_fork_ns: 0,
+            intervals: Intervals::default(),
         }
     }
 
@@ -235,6 +264,9 @@ impl Pace {
     pub fn start(&mut self, measure: Measure, asked: Option<Scope>) -> Scope {
         self.learn(&measure);
         let scope = asked.unwrap_or_else(|| self.scope_of_next(&measure));
+        if let Some(costs) = measure.costs.filter(|_| scope != Scope::Minor) {
+            self.intervals.note(costs.process_ns);
+        }
         self.latest = match scope {
             Scope::Minor => Latest::MINOR,
             Scope::Major | Scope::Full => Latest {
@@ -244,6 +276,20 @@ impl Pace {
         };
         self.nursery_bytes = self.next_nursery_bytes(&measure);
         scope
+    }
+
+    /// For how many major or full collections a block of `bytes` stays empty before its pages go back. It pays
+    /// rent, too: its pages go back when they have stayed for the CPU time that providing them anew is worth.
+    pub fn idle_collections(&self, bytes: usize) -> u16 {
+        let worth_byte_ns = self
+            .rent
+            .price_worth(self.options.exchange_rate(), BLOCK_PAGES_NS);
+        let worth_ns = worth_byte_ns / bytes as f64;
+        let collections = match self.intervals.mean_ns {
+            0 => IDLE_COLLECTIONS_MIN,
+            mean_ns => worth_ns / mean_ns as f64,
+        };
+        collections.clamp(IDLE_COLLECTIONS_MIN, IDLE_COLLECTIONS_MAX) as u16
     }
 
     /// Whether a full collection is due because the process is about to fork. A child leaves its
@@ -628,6 +674,29 @@ mod tests {
         pace.start(measure_at(1000, 100 * MIB, MIB), Some(Full));
         pace.start(measure_at(2000, 100 * MIB, MIB), Some(Scope::Minor));
         pace
+    }
+
+    #[test]
+    fn an_empty_block_stays_for_as_long_as_providing_it_anew_is_worth() {
+        // 2.5 times 30 us times 200 MiB are the rent of 64 KiB for 240 ms.
+        for (interval_ms, collections) in [(1, 240), (60, 4), (240, 2), (10_000, 2)] {
+            let mut pace = pace_by_cost();
+            for number in 1..50 {
+                pace.start(
+                    measure_at(2000 + number * interval_ms, 100 * MIB, MIB),
+                    Some(Full),
+                );
+            }
+            assert_eq!(
+                pace.idle_collections(64 << 10),
+                collections,
+                "{interval_ms}"
+            );
+        }
+        assert_eq!(
+            pace_after_full(OPTIONS, 100 * MIB).idle_collections(64 << 10),
+            2
+        );
     }
 
     #[test]

@@ -273,7 +273,12 @@ impl Rent {
     }
 
     fn worth(&self, exchange_rate: f64, price_ns: f64) -> f64 {
-        exchange_rate / 2.0 * price_ns * self.process_bytes()
+        self.price_worth(exchange_rate, price_ns) / 2.0
+    }
+
+    /// The rent, in bytes times ns, that memory which does not grow is to pay until it is worth this price.
+    pub(super) fn price_worth(&self, exchange_rate: f64, price_ns: f64) -> f64 {
+        exchange_rate * price_ns * self.process_bytes()
     }
 
     /// The nursery that is worth its memory; `None` while nothing is known.
