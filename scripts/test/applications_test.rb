@@ -6,7 +6,7 @@ WORKLOADS = File.expand_path("../../workloads/applications", __dir__)
 APPLICATION = File.expand_path("../bench/application.rb", __dir__)
 SMALL = { "request_cache.rb" => %w[3 200], "erb_pages.rb" => %w[2], "interpreted_pages.rb" => %w[6], "png_writer.rb" => %w[1],
           "pdf_writer.rb" => %w[1 3], "document_parser.rb" => %w[0.1 2], "boot.rb" => [], "buffers_64k.rb" => %w[1], "arrays.rb" => %w[2],
-          "small_site.rb" => %w[200], "forked_site.rb" => %w[2 50], "job_worker.rb" => %w[2 3 30], "batch_import.rb" => %w[4000], "short_script.rb" => [] }.freeze
+          "small_site.rb" => %w[200], "forked_site.rb" => %w[2 50], "forked_cache.rb" => %w[5 2 20], "job_worker.rb" => %w[2 3 30], "batch_import.rb" => %w[4000], "short_script.rb" => [] }.freeze
 REQUEST_FIGURES = %w[requests_per_s request_ms_max requests_cpu_s gc_in_requests_ms gc_in_requests_count gc_in_request_ms_max].freeze
 
 # A program on stock Ruby, as the harness starts one on Ashlar.
