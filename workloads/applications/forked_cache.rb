@@ -4,7 +4,7 @@
 #   forked_cache.rb [MIB] [WORKERS] [REQUESTS]     the cache takes about MIB on stock Ruby
 # Tells, of the parent and its workers together:
 # fork_ms                 one fork, in the parent: the median over the workers
-# settled_mib             PSS when all workers have answered their requests
+# settled_mib, highest_mib   PSS when all workers have answered their requests
 # private_dirty_mib       private dirty memory of the workers together, then
 # worker_private_percent  that of one worker, in percent of the parent's RSS
 # gc_count, gc_time_ms    collections, those of the parent included
@@ -59,7 +59,8 @@ forked.each do |pid, _|
   Process.wait(pid)
 end
 private_dirty_mib = workers.sum { |worker| worker[:private_dirty_mib] }
-Figures.tell(fork_ms: forks_ms.sort[WORKERS / 2], settled_mib: [parent, *workers].sum { |one| one[:pss_mib] }, private_dirty_mib:,
+pss_mib = [parent, *workers].sum { |one| one[:pss_mib] }
+Figures.tell(fork_ms: forks_ms.sort[WORKERS / 2], settled_mib: pss_mib, highest_mib: pss_mib, private_dirty_mib:,
              worker_private_percent: 100 * private_dirty_mib / WORKERS / rss_mib, gc_count: GC.count + reports.sum { _1[1] },
              gc_time_ms: (GC.total_time + reports.sum { _1[2] }) / 1e6)
 puts reports.map(&:first).join(" ")
