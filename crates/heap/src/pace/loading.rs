@@ -26,7 +26,7 @@ impl Loading {
         let lasting_bytes = measure.lasting_bytes;
         let fresh_lasting_bytes = lasting_bytes.saturating_sub(self.at_latest_bytes);
         self.since_major_bytes = lasting_bytes.saturating_sub(self.at_major_bytes);
-        self.since_full_bytes = lasting_bytes.saturating_sub(self.at_full_bytes);
+        self.since_full_bytes = self.since_full_now_bytes(measure);
         self.survivors_last =
             fresh_lasting_bytes > measure.fresh_bytes / FRESH_BYTES_PER_LASTING_BYTE;
         self.at_latest_bytes = lasting_bytes;

@@ -62,13 +62,11 @@ struct Intervals {
 impl Intervals {
     fn note(&mut self, process_ns: u64) {
         let before_ns = std::mem::replace(&mut self.at_latest_ns, process_ns);
-        // The clock of a forked child starts again at 0.
-        if let Some(interval_ns) = process_ns.checked_sub(before_ns) {
-            self.mean_ns = match self.mean_ns {
-                0 => interval_ns,
-                mean_ns => (mean_ns + interval_ns) / 2,
-            };
-        }
+        let interval_ns = process_ns.saturating_sub(before_ns);
+        self.mean_ns = match self.mean_ns {
+            0 => interval_ns,
+            mean_ns => (mean_ns + interval_ns) / 2,
+        };
     }
 }
 
@@ -317,6 +315,7 @@ impl Pace {
     /// This process has just been forked, and its CPU time begins at 0.
     pub fn begin_in_child(&mut self) {
         self.at_fork_ns = 0;
+        self.intervals.at_latest_ns = 0;
     }
 
     fn is_worth_before_fork(
@@ -697,6 +696,21 @@ mod tests {
             pace_after_full(OPTIONS, 100 * MIB).idle_collections(64 << 10),
             2
         );
+    }
+
+    #[test]
+    fn intervals_of_a_child_begin_with_its_own_time() {
+        // 60 ms behind the parent's latest one; the child has taken all of this CPU time itself.
+        for (is_child, collections) in [(false, 4), (true, 2)] {
+            let mut pace = pace_by_cost();
+            pace.start(measure_at(2060, 100 * MIB, MIB), Some(Full));
+            pace.intervals.mean_ns = 60_000_000;
+            if is_child {
+                pace.begin_in_child();
+            }
+            pace.start(measure_at(2120, 100 * MIB, MIB), Some(Full));
+            assert_eq!(pace.idle_collections(64 << 10), collections, "{is_child}");
+        }
     }
 
     #[test]
