@@ -41,7 +41,7 @@ in_lab = python="$$(dirname "$$(scripts/lab/setup.sh)")/python" && cd lab &&
 on = $(if $(ON),--collector $(ON))
 
 # --- Measurements ---
-.PHONY: demo bench bench-profile bench-instructions bench-applications bench-machine
+.PHONY: demo bench bench-ruby-gc bench-profile bench-instructions bench-applications bench-machine
 demo: ## five Ruby programs, a server that forks among them, on stock Ruby and with Ashlar inside
 	@scripts/bench/demo.sh
 bench-profile: ## where the time of those programs goes: collector, malloc, kernel (needs perf)
@@ -50,6 +50,8 @@ bench-instructions: ## count their instructions, which a busy machine does not c
 	@PROGRAMS="$(PROGRAMS)" VARIANTS="$(VARIANTS)" scripts/bench/instructions.sh
 bench: ## measure the Ruby workloads against the goals; PROGRAMS="splay strings" BLOCKS=20 VARIANTS="stock ashlar"
 	@PROGRAMS="$(PROGRAMS)" BLOCKS="$(BLOCKS)" VARIANTS="$(VARIANTS)" scripts/bench/bench.sh
+bench-ruby-gc: ## the programs that Ruby's own source keeps for its collector, on stock and with Ashlar inside; PROGRAMS="ring hash2" BLOCKS=10
+	@PROGRAMS="$(PROGRAMS)" BLOCKS="$(BLOCKS)" VARIANTS="$(VARIANTS)" scripts/bench/bench.sh --ruby-gc
 bench-applications: ## applications against stock, jemalloc and more, points and curves; PROGRAMS="redmine pdf" BLOCKS=2 CURVES=no, or APP=~/src/optcarrot
 	@PROGRAMS="$(PROGRAMS)" BLOCKS="$(BLOCKS)" VARIANTS="$(VARIANTS)" CURVES="$(CURVES)" APP="$(APP)" scripts/bench/applications.sh
 bench-machine: ## the time that this machine takes from a program: the floor under its longest pause (4 minutes)
