@@ -47,6 +47,8 @@ inside=yes
 . "$here/setup.sh"
 # shellcheck source=scripts/bench/measure.sh
 . "$here/measure.sh"
+# shellcheck source=scripts/bench/bundled-gems.sh
+. "$here/bundled-gems.sh"
 blocks=()
 [[ -z ${BLOCKS-} ]] || blocks=(--blocks "$BLOCKS")
 
@@ -107,6 +109,8 @@ if needed "$programs" rails; then
   eval "$exports"
 fi
 ! needed "$variants" stock-jemalloc || ensure_jemalloc
+# The programs of shop.rb.
+case ,$programs in *,forked-site,* | *,small-site,*) use_bundled_gems logger ;; esac
 
 for file in "${files[@]}"; do
   [[ ${programs_of[$file]-} ]] || continue

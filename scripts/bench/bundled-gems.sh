@@ -1,6 +1,6 @@
 # shellcheck shell=bash disable=SC2154
 # Gems that programs need and the measured Ruby lacks. A release of Ruby bundles them; a checkout of its repository does not,
-# and rdoc and benchmark are bundled gems since 4.0. Sourced after messages.sh and setup.sh.
+# and rdoc, logger and benchmark are bundled gems since 4.0. Sourced after messages.sh and setup.sh.
 
 # use_bundled_gems NAME...: puts those that RUBY_STOCK lacks into RUBYLIB, from the folder BUNDLED_GEMS or from Ruby's source.
 use_bundled_gems() {

@@ -4,10 +4,16 @@
 #   scripts/bench/demo.sh
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+# shellcheck source=scripts/ruby/messages.sh
+. "$here/../ruby/messages.sh"
+trap - ERR # what is run here says itself what was wrong
 unset VARIANTS
 # shellcheck disable=SC2034 # for setup.sh
 inside=yes
 # shellcheck source=scripts/bench/setup.sh
 . "$here/setup.sh"
+# shellcheck source=scripts/bench/bundled-gems.sh
+. "$here/bundled-gems.sh"
+use_bundled_gems logger
 exec "$ashlar_lab" compare --experiment "$clone/workloads/ruby/demo.toml" \
   --store "$(fresh demo)" --output "$results/demo" --form html
