@@ -14,6 +14,6 @@ inside=yes
 . "$here/setup.sh"
 # shellcheck source=scripts/bench/bundled-gems.sh
 . "$here/bundled-gems.sh"
-use_bundled_gems logger
+use_bundled_gems logger rdoc racc
 exec "$ashlar_lab" compare --experiment "$clone/workloads/ruby/demo.toml" \
   --store "$(fresh demo)" --output "$results/demo" --form html
