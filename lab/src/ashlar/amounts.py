@@ -8,13 +8,12 @@ other: the variance of a sum of weights w is the sum of (1 − p) w² over the s
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from typing import NamedTuple
 
 _95 = 1.96
 
 
-@dataclass(frozen=True)
-class Estimate:
+class Estimate(NamedTuple):
     """A sum estimated from samples, with the variance of the estimate."""
 
     value: float

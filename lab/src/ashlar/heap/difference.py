@@ -15,7 +15,8 @@ from ashlar.amounts import memory
 from ashlar.errors import BadInput
 from ashlar.heap import evidence, profile
 from ashlar.heap.evidence import ERROR_RATE, Evidence, above, corrected
-from ashlar.heap.profile import Amounts, Frame, Group, Live, Profile
+from ashlar.heap.image import Sample
+from ashlar.heap.profile import Amounts, Frame, Group, Profile
 
 LEAK, POSSIBLE, GREW, SHRANK, STEADY, UNDECIDED = "leak", "possible leak", "grew", "shrank", "steady", "undecided"
 _LEAK_SCORE = 0.95
@@ -45,7 +46,7 @@ class Line:
     @property
     def allocated_bytes(self) -> float:
         """Between the two."""
-        return max(self.after.allocated_bytes.value - self.before.allocated_bytes.value, 0.0)
+        return max(self.after.allocated.bytes.value - self.before.allocated.bytes.value, 0.0)
 
 
 @dataclass(frozen=True)
@@ -118,17 +119,17 @@ def _lines(d: Difference) -> list[Line]:
     return sorted(lines, key=lambda line: (order[line.judged], -line.evidence.growth.value, line.frame.place))
 
 
-def _samples_by_line(p: Profile) -> dict[Frame, list[Live]]:
+def _samples_by_line(p: Profile) -> dict[Frame, list[Sample]]:
     names = [Frame(s.frame.label, s.frame.path, s.frame.line) for s in p.sites]
-    found: dict[Frame, list[Live]] = {}
-    for sample in p.live:
+    found: dict[Frame, list[Sample]] = {}
+    for sample in p.image.samples:
         found.setdefault(names[sample.site], []).append(sample)
     return found
 
 
 def _line(d: Difference, before: Group | None, after: Group | None, e: Evidence, *p: float) -> Line:
     members, nothing = after or before, profile.total(())
-    widest = max(members.sites, key=lambda s: (s.amounts.live_bytes.value, s.amounts.allocated_bytes.value))
+    widest = max(members.sites, key=lambda s: s.amounts.weight)
     return Line(members.name, tuple(members.classes()), before.amounts if before else nothing, after.amounts if after else nothing, e,
                 *_judge(d, e, *p), widest.stack)
 

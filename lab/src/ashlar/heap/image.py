@@ -56,15 +56,6 @@ NUMBERS = {
 AGES = ("0", "1", "2–3", "4–7", "8–15", "16–31", "32–63", "64 or more")
 
 
-class Frame(NamedTuple):
-    """`label` and `path` are offsets of strings."""
-
-    label: int
-    path: int
-    first_line: int
-    known: int
-
-
 class Site(NamedTuple):
     """`stack` is a node, `class_name` the offset of a string; `kind` is 1 of payloads. `died` counts samples by age, as in `AGES`."""
 
@@ -102,7 +93,8 @@ class Image:
     """One image. `period_bytes` is the mean number of bytes between two samples, 0 when nothing was sampled. `numbers` has those of
     `NUMBERS` that the writer knew: `major_count` is of all that are not minor, `full_count` of those among them that are full.
     `full_collection` is the number of the latest full collection that is over, 0 for none: a live sample that was made before it was found live by it. `stacks` has the caller, the frame and the line of each node, `samples` only places that are not empty.
-    docs/reference/heap-profile.md says what the tables hold."""
+    `frames` has of each the offsets of its label and its path, its first line, and whether it is known. docs/reference/heap-profile.md says what the
+    tables hold."""
 
     source: str
     pid: int
@@ -119,7 +111,7 @@ class Image:
     ruby: str
     numbers: dict[str, int]
     strings: bytes
-    frames: list[Frame]
+    frames: list[tuple[int, int, int, int]]
     stacks: list[tuple[int, int, int]]
     sites: list[Site]
     samples: list[Sample]
@@ -195,7 +187,7 @@ def parse(source: str, read: Callable[[int, int], bytes], tables: bool = True) -
         source=source, pid=pid, started_ns=started_ns, taken_ns=taken_ns, period_bytes=period, samples_lost=lost, sampling_since_ns=since_ns,
         sampling=bool(sampling), origin=ORIGINS[origin] if origin < len(ORIGINS) else "live", torn=bool(sequence & 1),
         full_collection=full_collection, command=_text(header, _COMMAND, _RUBY), ruby=_text(header, _RUBY, HEADER_BYTES), numbers=numbers,
-        strings=bytes(found["strings"]), frames=[Frame(*entry) for entry in found["frames"]], stacks=list(found["stacks"]),
+        strings=bytes(found["strings"]), frames=list(found["frames"]), stacks=list(found["stacks"]),
         sites=[Site(*entry[:10], entry[10:]) for entry in found["sites"]], samples=[Sample(*entry) for entry in found["samples"] if entry[0]])
     _check(image)
     return image

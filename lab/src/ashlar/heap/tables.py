@@ -7,7 +7,7 @@ import math
 
 from ashlar import amounts
 from ashlar.heap import profile
-from ashlar.heap.profile import Amounts, Frame, Group, Profile, Row
+from ashlar.heap.profile import Amounts, Frame, Group, Profile, Row, Sum
 from ashlar.tables import Table
 
 _HEAD = ("live", "live objects", "allocated", "allocated objects", "samples live of all")
@@ -19,9 +19,9 @@ def facts(found: Profile) -> list[str]:
     counted = image.numbers.get("live_bytes", 0)
     sentences = [
         f"{image.program}: process {image.pid}, {image.ruby or 'Ruby'}, taken {moment(image.taken_ns)}, {image.origin}",
-        f"{total.allocated_samples:,} samples, one for about every {amounts.setting(image.period_bytes)} allocated; {total.live_samples:,} of them are live. "
+        f"{total.allocated.samples:,} samples, one for about every {amounts.setting(image.period_bytes)} allocated; {total.live.samples:,} of them are live. "
         f"Each figure is an estimate, ± half its 95 % interval; where no sample stands for it (–), it is below {amounts.memory(-math.log(0.05) * image.period_bytes)}",
-        f"live: {estimate(total.live_bytes)} by samples" + (f", {amounts.memory(counted)} by the heap's own count" if counted else ""),
+        f"live: {estimate(total.live.bytes)} by samples" + (f", {amounts.memory(counted)} by the heap's own count" if counted else ""),
     ]
     return sentences
 
@@ -30,13 +30,13 @@ def warnings(found: Profile) -> list[str]:
     image, said = found.image, []
     if image.samples_lost:
         said.append(f"{image.samples_lost:,} samples found no place in the tables: what they stand for is in no figure")
-    full = sum(s.amounts.allocated_samples for s in found.sites if s.stack and s.stack[0].label == profile.NO_ROOM)
+    full = sum(s.amounts.allocated.samples for s in found.sites if s.stack and s.stack[0].label == profile.NO_ROOM)
     if full:
         said.append(f"{full:,} samples are of lines for which the table of sites had no room; they are one line here")
     if image.torn:
         said.append("the program ended in the middle of a change to the profile: a sample or two may be wrong")
-    if found.total.live_samples < 20:
-        said.append(f"{found.total.live_samples} live samples say little; ASHLAR_PROFILE_BYTES=64K takes eight times as many as 512K")
+    if found.total.live.samples < 20:
+        said.append(f"{found.total.live.samples} live samples say little; ASHLAR_PROFILE_BYTES=64K takes eight times as many as 512K")
     return said
 
 
@@ -54,8 +54,11 @@ def number(e: amounts.Estimate) -> str:
 
 
 def cells(found: Amounts) -> tuple[str, ...]:
-    return (estimate(found.live_bytes), number(found.live_objects), estimate(found.allocated_bytes), number(found.allocated_objects),
-            f"{found.live_samples:,} / {found.allocated_samples:,}")
+    return (*_sum(found.live), *_sum(found.allocated), f"{found.live.samples:,} / {found.allocated.samples:,}")
+
+
+def _sum(some: Sum) -> tuple[str, str]:
+    return estimate(some.bytes), number(some.objects)
 
 
 def tables(found: Profile, lines: int = 20) -> list[Table]:
@@ -86,8 +89,8 @@ def _rest(groups: list[Group], lines: int, what: str) -> str:
     if not left:
         return ""
     others = profile.total(g.amounts for g in left)
-    return (f"{len(left):,} more {what if len(left) == 1 else what + 's' if not what.endswith('s') else what + 'es'} with {estimate(others.live_bytes)} live and "
-            f"{estimate(others.allocated_bytes)} allocated; --lines {len(groups)} shows all, --form json has them too.")
+    return (f"{len(left):,} more {what if len(left) == 1 else what + 's' if not what.endswith('s') else what + 'es'} with {estimate(others.live.bytes)} live and "
+            f"{estimate(others.allocated.bytes)} allocated; --lines {len(groups)} shows all, --form json has them too.")
 
 
 def _by_class(found: Profile, lines: int) -> Table:
@@ -113,4 +116,4 @@ def _payloads(rows: list[Row]) -> Table:
 
 
 def _row(r: Row) -> tuple[str, ...]:
-    return (estimate(r.bytes), number(r.objects), f"{r.samples:,}")
+    return (*_sum(r.live), f"{r.live.samples:,}")
