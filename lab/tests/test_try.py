@@ -497,7 +497,7 @@ def test_what_the_collector_did_is_counted_from_forks_and_moments(tmp_path):
     assert (whole.collections, whole.full, whole.collector_s, whole.processes, whole.silent) == (30 + 11 + 4 + 6, 3 + 1 + 1 + 1, (30 + 11 + 4 + 6) / 1e6, 3, 0)
     window = collector.read(tmp_path, 250, 395)
     assert (window.collections, window.silent, window.processes) == (10, 1, 2)  # of the parent nothing is known at 395
-    assert collector.read(tmp_path, 250, None).collections == 20 + 10
+    assert collector.read(tmp_path, 250).collections == 20 + 10
 
 
 def test_a_process_that_says_nothing_at_its_end_is_counted(tmp_path):

@@ -96,12 +96,12 @@ class Process:
             _send(pid, number)
 
     def last_line(self) -> str:
-        """What it said last, to be told when it has failed."""
+        """What it said last, to be told behind how it has failed; nothing where it said nothing."""
         for path in (self.errors, self.output):
             lines = [line.strip() for line in path.read_text(errors="replace").splitlines()]
             lines = [line for line in lines if line and not line.startswith("from ")]  # the place where Ruby raised an error is above where it was called from
             if lines:
-                return lines[-1][:300]
+                return f"; the last line of its output: {lines[-1][:300]}"
         return ""
 
 
