@@ -6,17 +6,19 @@ was changed meanwhile.
 
 from __future__ import annotations
 
+import contextlib
 import math
 import os
 import struct
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
+from ashlar import processes
 from ashlar.errors import BadInput
-from ashlar.processes import name_of, numbers, status
 
 MAGIC = b"ASHLARHP"
 VERSION = 1
@@ -241,16 +243,15 @@ _BYTES_MAX = 64 << 20  # an image has 4 MiB; another user's process may show any
 UNSET = "start it with ASHLAR_LIVE=1 for live numbers, or with ASHLAR_PROFILE=FILE for a profile as well"
 
 
+reading = partial(processes.reading, what="process", gone="ashlar top lists those that have live numbers", refused="become its user, or root")
+
+
 def read_process(pid: int, tables: bool = True) -> Image:
     """The image of a process that runs."""
     source = f"process {pid}"
-    try:
+    with reading(pid):
         owner = os.stat(f"/proc/{pid}").st_uid
         descriptor = os.open(_image_path(pid), os.O_RDONLY | os.O_CLOEXEC)
-    except (FileNotFoundError, ProcessLookupError):
-        raise gone(pid) from None
-    except PermissionError:
-        raise _not_allowed(pid) from None
     try:
         found = os.fstat(descriptor)
         if found.st_uid not in (owner, 0) or found.st_size > _BYTES_MAX:
@@ -270,7 +271,7 @@ def _read_unchanged(source: str, descriptor: int, tables: bool) -> Image:
         image = problem = None
         if len(before) < 8 or not before[0] & 1:
             try:
-                image = parse(source, lambda offset, count: _read(descriptor, offset, count), tables)
+                image = parse(source, lambda offset, count: os.pread(descriptor, count, offset), tables)
             except BadInput as error:
                 problem = error
             if os.pread(descriptor, 8, 16) == before:
@@ -284,54 +285,32 @@ def _read_unchanged(source: str, descriptor: int, tables: bool) -> Image:
         pause_s = min(2 * pause_s, 0.05)
 
 
-def _read(descriptor: int, offset: int, count: int) -> bytes:
-    parts = []
-    while count:
-        part = os.pread(descriptor, count, offset)
-        if not part:
-            break
-        parts.append(part)
-        offset, count = offset + len(part), count - len(part)
-    return b"".join(parts)
-
-
 def _image_path(pid: int) -> str:
     """The descriptor of the image that the process itself writes: one inherited over a fork has another process's number in it."""
-    folder = f"/proc/{pid}/fd"
-    try:
-        candidates = [f"{folder}/{name}" for name in sorted(os.listdir(folder), key=int) if _is_image(f"{folder}/{name}")]
-    except (FileNotFoundError, ProcessLookupError):
-        raise gone(pid) from None
-    except PermissionError:
-        raise _not_allowed(pid) from None
-    own = [path for path in candidates if _number_inside(path) in (pid, _number_in_its_namespace(pid))]
+    folder, numbers = f"/proc/{pid}/fd", (pid, _number_in_its_namespace(pid))
+    own = [path for name in sorted(os.listdir(folder), key=int) if _number_inside(path := f"{folder}/{name}") in numbers]
     if not own:
-        raise BadInput(f"process {pid} ({name_of(pid)}) has no live image; {UNSET}")
+        raise BadInput(f"process {pid} ({processes.name_of(pid)}) has no live image; {UNSET}")
     return own[-1]
 
 
-def _is_image(path: str) -> bool:
+def _number_inside(path: str) -> int:
+    """The number of the process whose image a descriptor is of; 0 for what is no image."""
     try:
-        return os.readlink(path).startswith(LINK)
+        if os.readlink(path).startswith(LINK):
+            with open(path, "rb") as file:
+                return int.from_bytes(file.read(32)[24:], "little")
     except OSError:
-        return False
+        pass
+    return 0
 
 
-def _number_inside(path: str) -> int | None:
-    try:
-        with open(path, "rb") as file:
-            header = file.read(32)
-    except OSError:
-        return None
-    return int.from_bytes(header[24:32], "little") if len(header) == 32 else None
-
-
-def _number_in_its_namespace(pid: int) -> int | None:
+def _number_in_its_namespace(pid: int) -> int:
     """The number that a process of a container has for itself."""
     try:
-        return int(status(pid)["NSpid"].split()[-1])
+        return int(processes.status(pid)["NSpid"].split()[-1])
     except (OSError, KeyError):
-        return None
+        return pid
 
 
 def _command_of(pid: int) -> str:
@@ -343,19 +322,9 @@ def _command_of(pid: int) -> str:
     return arguments.replace(b"\0", b" ").decode("utf-8", "replace").rstrip()
 
 
-def gone(pid: int) -> BadInput:
-    return BadInput(f"there is no process {pid}; ashlar top lists those that have live numbers")
-
-
-def _not_allowed(pid: int) -> BadInput:
-    return BadInput(f"not allowed to read process {pid} ({name_of(pid)}); become its user, or root")
-
-
-def processes() -> Iterator[int]:
+def with_image() -> Iterator[int]:
     """The processes that have an image and that this user may read."""
-    for pid in numbers():
-        try:
+    for pid in processes.numbers():
+        with contextlib.suppress(BadInput, OSError):
             _image_path(pid)
-        except BadInput:
-            continue
-        yield pid
+            yield pid

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import shutil
 import time
 from collections.abc import Sequence
@@ -49,12 +50,10 @@ class Rates:
 def read(pid: int) -> Reading:
     """Raises BadInput where the process has no image, is gone or may not be read."""
     found = image.read_process(pid, tables=False)
-    try:
+    with image.reading(pid):
         stat, status = processes.stat(pid), processes.status(pid)
-    except (FileNotFoundError, ProcessLookupError):
-        raise image.gone(pid) from None
-    if not stat:
-        raise image.gone(pid)
+        if not stat:
+            raise ProcessLookupError
     try:
         memory = processes.rollup(pid)
     except OSError:
@@ -67,11 +66,9 @@ def read_all(pids: Sequence[int] | None) -> list[Reading]:
     if pids is not None:
         return [read(pid) for pid in pids]
     found = []
-    for pid in image.processes():
-        try:
+    for pid in image.with_image():
+        with contextlib.suppress(BadInput):
             found.append(read(pid))
-        except BadInput:
-            continue
     return found
 
 

@@ -10,6 +10,7 @@ import time
 from pathlib import Path
 
 from ashlar.errors import BadInput
+from ashlar.processes import descendants
 from ashlar.trying import watch
 from ashlar.trying.launch import Launch
 
@@ -45,7 +46,7 @@ class Process:
     @property
     def running(self) -> bool:
         """Whether the command itself runs; asks after processes that have ended."""
-        for pid in [pid for pid, parent in watch.descendants() if parent == os.getpid()]:
+        for pid in [pid for pid, parent in descendants(os.getpid()) if parent == os.getpid()]:
             self._ask_after(pid)
         return self.status is None
 
@@ -65,7 +66,7 @@ class Process:
         return self._ended_cpu_s + watch.cpu_s()
 
     def pids(self) -> list[int]:
-        return [pid for pid, _ in watch.descendants()]
+        return [pid for pid, _ in descendants(os.getpid())]
 
     def end(self, grace_s: float) -> None:
         """Ask the command to end, then all of its processes, then end them."""
