@@ -9,7 +9,7 @@ posterior probabilities that what was made early is still there, that the growth
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ashlar.amounts import memory
 from ashlar.errors import BadInput
@@ -103,8 +103,8 @@ def compare(before: Profile, after: Profile) -> Difference:
         raise BadInput(f"{a.source} was taken after {b.source}, of the same process; give the earlier one first")
     if same and a.sampling_since_ns != b.sampling_since_ns:
         raise BadInput(f"sampling was stopped and begun again between {a.source} and {b.source}; take both without a pause")
-    empty = Difference(before, after, same, ())
-    return Difference(before, after, same, tuple(_lines(empty)))
+    found = Difference(before, after, same, ())
+    return replace(found, lines=tuple(_lines(found)))
 
 
 def _lines(d: Difference) -> list[Line]:
