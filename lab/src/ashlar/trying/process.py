@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import os
 import signal
@@ -89,10 +90,8 @@ class Process:
             time.sleep(_LOOK_S)
 
     def _all(self, number: int) -> None:
-        try:
+        with contextlib.suppress(OSError):
             os.killpg(self.pid, number)
-        except OSError:
-            pass
         for pid in self.pids():
             _send(pid, number)
 
@@ -107,7 +106,5 @@ class Process:
 
 
 def _send(pid: int, number: int) -> None:
-    try:
+    with contextlib.suppress(OSError):
         os.kill(pid, number)
-    except OSError:
-        pass

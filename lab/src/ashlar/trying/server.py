@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import ipaddress
 import os
@@ -82,13 +83,11 @@ def _sockets(pids: Iterable[int]) -> set[str]:
     """The numbers of the sockets that processes have open."""
     found = set()
     for pid in pids:
-        try:
+        with contextlib.suppress(OSError):
             for name in os.listdir(f"/proc/{pid}/fd"):
                 target = os.readlink(f"/proc/{pid}/fd/{name}")
                 if target.startswith("socket:["):
                     found.add(target[8:-1])
-        except OSError:
-            continue
     return found
 
 
