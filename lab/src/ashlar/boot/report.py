@@ -9,6 +9,7 @@ from collections import defaultdict
 
 from ashlar.boot.measure import Boot, LoadedFile, measure
 from ashlar.errors import BadInput
+from ashlar.heap.profile import short_path
 from ashlar.said import one_line, say
 from ashlar.tables import Table, show_tables
 
@@ -98,28 +99,15 @@ def _library_table(libraries: list[tuple[str, list[LoadedFile]]], title: str) ->
     return Table("libraries", title, ("library", "files", "own, ms", "own objects", "collector, ms"), tuple(_row(name, found, f"{len(found):,}") for name, found in libraries))
 
 
-def _in_library(path: str) -> list[str] | None:
-    """The parts of a path from the folder of all gems, or of Ruby's library, on; `None` if it is in neither."""
-    parts = path.split("/")
-    for index in range(len(parts) - 2, 0, -1):
-        is_version = parts[index][:1].isdigit() and parts[index].count(".") == 2
-        if parts[index] == "gems" and index < len(parts) - 2 or is_version and parts[index - 1] == "ruby":
-            return parts[index:]
-    return None
-
-
 def library(path: str) -> str:
     """The gem that a file belongs to, or the part of Ruby's library, or its folder."""
-    parts = _in_library(path)
-    if not parts:
+    inside = short_path(path)
+    if inside == path:
         return os.path.dirname(path) or "."
-    return parts[1] if parts[0] == "gems" else f"ruby: {parts[1].removesuffix('.rb').removesuffix('.so')}"
+    first = inside.partition("/")[0]
+    return first if "/gems/" in path else f"ruby: {first.removesuffix('.rb').removesuffix('.so')}"
 
 
 def short(path: str) -> str:
     """A path from its library on, or from the working folder on."""
-    parts = _in_library(path)
-    if parts:
-        return "/".join(parts[1:])
-    here = os.getcwd() + "/"
-    return path.removeprefix(here)
+    return short_path(path).removeprefix(os.getcwd() + "/")

@@ -50,7 +50,7 @@ class Frame:
 
 
 _NOTHING = Frame(NOT_RUBY, "", 0)  # what is shown of an empty stack
-_RUBY_LIBRARY = re.compile(r"/lib/ruby/(?:\d[\d.]*|site_ruby/\d[\d.]*|vendor_ruby/\d[\d.]*)/")
+_RUBY_LIBRARY = re.compile(r"/lib/(?:[^/]+/)?ruby/(?:\d[\d.]*|site_ruby/\d[\d.]*|vendor_ruby/\d[\d.]*)/")
 
 
 def short_path(path: str) -> str:
