@@ -27,9 +27,9 @@ def check_lines(lines: int) -> None:
         raise BadInput(f"--lines {lines} shows nothing; give 1 or more")
 
 
-def write(found: object, chosen: Sequence[str], makers: Mapping[str, Mapping[str, Callable]], output: str) -> list[Path]:
-    """What is made of `found` in each form, for this user alone, because it tells of a program's heap: `output` with the ending of each file. Where
-    there is one form, `output` may be the whole name, with the last part of the ending, or a device, or `-`, which is standard output; of a form
+def write(found: object, chosen: Sequence[str], makers: Mapping[str, Mapping[str, Callable]], output: str, private: bool = True) -> list[Path]:
+    """What is made of `found` in each form: `output` with the ending of each file. It is `private` unless it tells nothing of a program's heap. Where there
+    is one form, `output` may be the whole name, with the last part of the ending, or a device, or `-`, which is standard output; of a form
     of several files it then takes the first. Returns what was written."""
     wanted = [maker for form in chosen for maker in makers[form].items()]
     if len(chosen) == 1:
@@ -38,10 +38,10 @@ def write(found: object, chosen: Sequence[str], makers: Mapping[str, Mapping[str
             to_standard_output(make(found))
             return []
         if output.endswith("." + ending.rpartition(".")[2]) or is_device(Path(output)):
-            return [put(Path(output), make(found), private=True)]
+            return [put(Path(output), make(found), private)]
     elif output == STANDARD_OUTPUT:
         raise BadInput(f"--output - takes one form, and --form has {','.join(chosen)}; leave out all but one")
-    return [put(Path(output + ending), make(found), private=True) for ending, make in wanted]
+    return [put(Path(output + ending), make(found), private) for ending, make in wanted]
 
 
 def tell(written: Sequence[Path]) -> None:
