@@ -6,7 +6,7 @@ import os
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cache, cached_property, partial
 from pathlib import Path
 
 from ashlar import processes
@@ -23,7 +23,10 @@ def which(mask: int, wanted: int) -> bytes:
     return bytes(byte & mask == wanted for byte in range(256))
 
 
-_HELD = bytes(byte & (PRESENT | SWAPPED) != 0 for byte in range(256))
+@cache
+def some_of(bits: int) -> bytes:
+    """The same, for each byte that has some of these bits."""
+    return bytes(byte & bits != 0 for byte in range(256))
 
 
 @dataclass(frozen=True)
@@ -96,7 +99,7 @@ class Process:
     def read_held(self, start: int, count: int) -> bytearray:
         """Bytes of a range of whole pages, zero where it holds no memory: what is not there is not brought in."""
         made = bytearray(count)
-        for first, last in runs(self.pages(start, start + count).translate(_HELD)):
+        for first, last in runs(self.pages(start, start + count).translate(some_of(PRESENT | SWAPPED))):
             at, size = first * PAGE_BYTES, min(last * PAGE_BYTES, count) - first * PAGE_BYTES
             found = b""
             while len(found) < size and (part := self.read(start + at + len(found), size - len(found))):
