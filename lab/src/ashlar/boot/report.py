@@ -32,10 +32,13 @@ def run(asked) -> int:
 
 def show(boot: Boot, *, top: int, by: str) -> None:
     """Prints what one process came to, then its files, then the libraries that they are of, to standard error."""
-    ranked = sorted(boot.files, key=ORDERS[by], reverse=True)
-    libraries = _libraries(boot.files)
-    tables = [_summary(boot), _files(ranked[:top], f"{min(top, len(ranked))} of {len(ranked)} files, by {'own time' if by == 'own' else by}"),
-              _library_table(libraries[:top], f"{min(top, len(libraries))} of {len(libraries)} libraries, by own time")]
+    files = [(short(file.path), [file], _milliseconds(file.total_ns)) for file in sorted(boot.files, key=ORDERS[by], reverse=True)]
+    groups: dict[str, list[LoadedFile]] = defaultdict(list)
+    for file in boot.files:
+        groups[library(file.path)].append(file)
+    libraries = [(name, found, f"{len(found):,}") for name, found in sorted(groups.items(), key=lambda group: -sum(f.own_ns for f in group[1]))]
+    tables = [_summary(boot), _table("files", "own time" if by == "own" else by, ("file", "with all it loads, ms"), files, top),
+              _table("libraries", "own time", ("library", "files"), libraries, top)]
     say(f"process {boot.process} until {boot.why}: {one_line(' '.join(boot.command))}\n{boot.ruby}", error=True)
     show_tables(tables, error=True)
 
@@ -79,24 +82,11 @@ def _code_cache(boot: Boot) -> list[tuple[str, ...]]:
     return rows
 
 
-def _row(name: str, files: list[LoadedFile], *more: str) -> tuple[str, ...]:
-    return (name, *more, _milliseconds(sum(f.own_ns for f in files)), f"{sum(f.own_objects for f in files):,}", _milliseconds(sum(f.own_collecting_ns for f in files)))
-
-
-def _files(files: list[LoadedFile], title: str) -> Table:
-    return Table("files", title, ("file", "with all it loads, ms", "own, ms", "own objects", "collector, ms"),
-                 tuple(_row(short(file.path), [file], _milliseconds(file.total_ns)) for file in files))
-
-
-def _libraries(files: list[LoadedFile]) -> list[tuple[str, list[LoadedFile]]]:
-    groups: dict[str, list[LoadedFile]] = defaultdict(list)
-    for file in files:
-        groups[library(file.path)].append(file)
-    return sorted(groups.items(), key=lambda group: -sum(f.own_ns for f in group[1]))
-
-
-def _library_table(libraries: list[tuple[str, list[LoadedFile]]], title: str) -> Table:
-    return Table("libraries", title, ("library", "files", "own, ms", "own objects", "collector, ms"), tuple(_row(name, found, f"{len(found):,}") for name, found in libraries))
+def _table(name: str, by: str, head: tuple[str, str], ranked: list[tuple[str, list[LoadedFile], str]], top: int) -> Table:
+    """What is said of the first ones, each with what its files take."""
+    rows = tuple((label, told, _milliseconds(sum(f.own_ns for f in files)), f"{sum(f.own_objects for f in files):,}", _milliseconds(sum(f.own_collecting_ns for f in files)))
+                 for label, files, told in ranked[:top])
+    return Table(name, f"{len(rows)} of {len(ranked)} {name}, by {by}", (*head, "own, ms", "own objects", "collector, ms"), rows)
 
 
 def library(path: str) -> str:

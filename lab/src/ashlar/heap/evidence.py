@@ -52,7 +52,7 @@ class Evidence:
 
 def of_line(before: Profile, after: Profile, span: int, same_process: bool, first: Sequence[Sample], second: Sequence[Sample]) -> Evidence:
     """`first` and `second` are the line's live samples in each profile, `span` is that of `Difference`."""
-    went, came = _apart(before, first, after, second) if same_process else (list(first), list(second))
+    went, came = (_beyond(before, first, after, second), _beyond(after, second, before, first)) if same_process else (first, second)
     full = after.image.full_collection
     found_live = [s for s in came if s.collection < full]
     early = sum(s.collection < full - span / 2 for s in found_live) if span > 0 else 0
@@ -67,20 +67,14 @@ def _older_half(p: Profile, samples: Sequence[Sample]) -> list[Sample]:
     return [s for s in samples if p.age(s) >= least]
 
 
-def _apart(before: Profile, first: Sequence[Sample], after: Profile, second: Sequence[Sample]) -> tuple[list[Sample], list[Sample]]:
-    """Of each profile the samples that the other one does not have."""
-    keys = [[_key(p, s) for s in samples] for p, samples in ((before, first), (after, second))]
-    shared, found = Counter(keys[0]) & Counter(keys[1]), []
-    for samples, own in zip((first, second), keys):
-        left = Counter(shared)
-        beyond = []
-        for sample, key in zip(samples, own):
-            if left[key]:
-                left[key] -= 1
-            else:
-                beyond.append(sample)
-        found.append(beyond)
-    return found[0], found[1]
+def _beyond(p: Profile, samples: Sequence[Sample], other: Profile, others: Sequence[Sample]) -> list[Sample]:
+    """Of a profile the samples that the other one does not have."""
+    left, found = Counter(_key(other, s) for s in others), []
+    for sample in samples:
+        left[key := _key(p, sample)] -= 1
+        if left[key] < 0:
+            found.append(sample)
+    return found
 
 
 def _key(p: Profile, s: Sample) -> tuple:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime
 import math
 from collections.abc import Callable
 
@@ -19,7 +18,7 @@ def facts(found: Profile) -> list[str]:
     image, total = found.image, found.total
     counted = image.numbers.get("live_bytes", 0)
     return [
-        f"{image.program}: process {image.pid}, {image.ruby or 'Ruby'}, taken {moment(image.taken_ns)}, {image.origin}",
+        f"{image.program}: process {image.pid}, {image.ruby or 'Ruby'}, taken {amounts.moment(image.taken_ns / 1e9)}, {image.origin}",
         f"{total.allocated.samples:,} samples, one for about every {amounts.setting(image.period_bytes)} allocated; {total.live.samples:,} of them are live. "
         f"Each figure is an estimate, ± half its 95 % interval; where no sample stands for it (–), it is below {amounts.memory(-math.log(0.05) * image.period_bytes)}",
         f"live: {estimate(total.live.bytes)} by samples" + (f", {amounts.memory(counted)} by the heap's own count" if counted else ""),
@@ -38,10 +37,6 @@ def warnings(found: Profile) -> list[str]:
     if found.total.live.samples < 20:
         said.append(f"{found.total.live.samples} live samples say little; ASHLAR_PROFILE_BYTES=64K takes eight times as many as 512K")
     return said
-
-
-def moment(ns: int) -> str:
-    return datetime.datetime.fromtimestamp(ns / 1e9, datetime.timezone.utc).strftime("%Y-%m-%d %H:%M:%S UTC")
 
 
 def estimate(e: amounts.Estimate) -> str:

@@ -16,7 +16,10 @@ from ashlar.tables import show_parts
 def run(asked) -> None:
     """Show the tables of a dump, and write the reports and the map that are asked for."""
     file, map_file = asked.file, asked.map
-    makers = {"html": {".html": report.html}, "md": {".md": report.markdown}, "json": {".json": lambda _: _as_json(told)}}
+    def as_json(_) -> str:
+        return json.dumps({key: value for key, value in told.items() if key != "blocks"}, indent=1) + "\n"
+
+    makers = {"html": {".html": report.html}, "md": {".md": report.markdown}, "json": {".json": as_json}}
     chosen = forms.chosen(asked.form, tuple(makers)) if asked.form else []
     if map_file and map_file.suffix not in (".svg", ".html"):
         raise BadInput(f"--map {map_file}: a file that ends with .svg or .html is wanted")
@@ -43,7 +46,3 @@ def _base(file: str) -> Path:
         return Path("retained")
     path = Path(file)
     return path.with_name(re.sub(r"(\.(dump|json|jsonl|gz|heap))+$", "", path.name) + "-retained")
-
-
-def _as_json(told: dict) -> str:
-    return json.dumps({key: value for key, value in told.items() if key != "blocks"}, indent=1) + "\n"

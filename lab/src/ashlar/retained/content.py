@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass, field
 from itertools import islice
 
@@ -71,7 +70,7 @@ def _facts(told: dict) -> str:
     if source["pid"]:
         said.append(f"process {source['pid']}")
     if source["unix_seconds"]:
-        said.append(time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(source["unix_seconds"])))
+        said.append(amounts.moment(source["unix_seconds"]))
     return ", ".join(said)
 
 
