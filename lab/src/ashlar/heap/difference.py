@@ -9,13 +9,13 @@ posterior probabilities that what was made early is still there, that the growth
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from dataclasses import dataclass, replace
 
 from ashlar.amounts import memory
 from ashlar.errors import BadInput
 from ashlar.heap import evidence, profile
 from ashlar.heap.evidence import ERROR_RATE, Evidence, above, corrected
-from ashlar.heap.image import Sample
 from ashlar.heap.profile import Amounts, Frame, Group, Profile
 
 LEAK, POSSIBLE, GREW, SHRANK, STEADY, UNDECIDED = "leak", "possible leak", "grew", "shrank", "steady", "undecided"
@@ -109,22 +109,18 @@ def compare(before: Profile, after: Profile) -> Difference:
 
 def _lines(d: Difference) -> list[Line]:
     groups = [{g.name: g for g in profile.by_line(p)} for p in (d.before, d.after)]
-    samples = [_samples_by_line(p) for p in (d.before, d.after)]
+    samples = [defaultdict(list), defaultdict(list)]
+    for p, found in zip((d.before, d.after), samples):
+        lines = [s.line for s in p.sites]
+        for sample in p.image.samples:
+            found[lines[sample.site]].append(sample)
     names = list({**groups[1], **groups[0]})
-    told = [evidence.of_line(d.before, d.after, d.span, d.same_process, *(some.get(name, ()) for some in samples)) for name in names]
+    told = [evidence.of_line(d.before, d.after, d.span, d.same_process, samples[0][name], samples[1][name]) for name in names]
     chances = [corrected(tests) for tests in ([(e.grew_p, e.came + e.went) for e in told], [(e.shrank_p, e.came + e.went) for e in told],
                                               [(e.kept_p, e.found_live + e.went) for e in told])]
     lines = [_line(d, groups[0].get(name), groups[1].get(name), *rest) for name, *rest in zip(names, told, *chances)]
     order = {LEAK: 0, POSSIBLE: 1, GREW: 2, UNDECIDED: 2, STEADY: 3, SHRANK: 3}
     return sorted(lines, key=lambda line: (order[line.judged], -line.evidence.growth.value, line.frame.place))
-
-
-def _samples_by_line(p: Profile) -> dict[Frame, list[Sample]]:
-    names = [Frame(s.frame.label, s.frame.path, s.frame.line) for s in p.sites]
-    found: dict[Frame, list[Sample]] = {}
-    for sample in p.image.samples:
-        found.setdefault(names[sample.site], []).append(sample)
-    return found
 
 
 def _line(d: Difference, before: Group | None, after: Group | None, e: Evidence, *p: float) -> Line:

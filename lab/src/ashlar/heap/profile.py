@@ -20,8 +20,7 @@ NO_ROOM = "(others: the table of sites was full)"
 _SITES_OF_OVERFLOW = 2
 
 
-@dataclass(frozen=True)
-class Frame:
+class Frame(NamedTuple):
     """One frame of a stack: what runs, where it stands, and the line that was running. `path` is empty for code that is not Ruby's."""
 
     label: str
@@ -113,9 +112,9 @@ class Site:
     amounts: Amounts
 
     @property
-    def frame(self) -> Frame:
-        """The innermost frame with a line of Ruby; otherwise the innermost one."""
-        return next((f for f in self.stack if f.path), self.stack_shown[0])
+    def line(self) -> Frame:
+        """The innermost frame with a line of Ruby, wherever its method begins; otherwise the innermost one."""
+        return next((f for f in self.stack if f.path), self.stack_shown[0])._replace(first_line=0)
 
     @property
     def key(self) -> tuple:
@@ -221,7 +220,7 @@ def group(sites: Sequence[Site], key: Callable[[Site], Hashable]) -> list[Group]
 
 def by_line(profile: Profile) -> list[Group]:
     """By the innermost line of Ruby; the name of each group is its `Frame`."""
-    return group(profile.sites, lambda s: Frame(s.frame.label, s.frame.path, s.frame.line))
+    return group(profile.sites, lambda s: s.line)
 
 
 def by_class(profile: Profile) -> list[Group]:

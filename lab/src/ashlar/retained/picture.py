@@ -25,13 +25,6 @@ class _Square(NamedTuple):
     age: float | None
 
 
-def _squares(blocks: list) -> tuple[list[_Square], int]:
-    """The squares of a map in address order, and how many blocks each one stands for."""
-    single = [block for block in blocks for _ in range(block[1])]
-    each = max(1, math.ceil(len(single) / _SQUARES))
-    return [_square(single[at:at + each]) for at in range(0, len(single), each)], each
-
-
 def _square(group: list) -> _Square:
     (use, width), _ = Counter((use, width) for use, _, width, _, _ in group).most_common(1)[0]
     used = [fill for kind, _, _, fill, _ in group if kind not in ("spare", "released")]
@@ -74,7 +67,9 @@ _PANELS = (("What a block is used for", _by_use), ("How full it is", _by_fill), 
 
 def heap_map(blocks: list, css: str = "") -> str:
     """Three maps of the same blocks: coloured by use and width, by how full they are, and by age."""
-    squares, each = _squares(blocks)
+    single = [block for block in blocks for _ in range(block[1])]
+    each = max(1, math.ceil(len(single) / _SQUARES))
+    squares = [_square(single[at:at + each]) for at in range(0, len(single), each)]
     rows = max(1, math.ceil(len(squares) / _COLUMNS))
     panel, parts = rows * _SIDE + 88, []
     for number, (title, colour_of) in enumerate(_PANELS):
