@@ -124,9 +124,9 @@ def runs(wanted: bytes) -> Iterator[tuple[int, int]]:
     return (found.span() for found in re.finditer(b"\x01+", wanted))
 
 
-def tree(pid: int) -> list[tuple[int, int]]:
+def tree(pid: int) -> dict[int, int]:
     """A process and all that it and its children have started, each with its parent, a parent before its children."""
     with reading(pid):
         if not (first := processes.stat(pid)):
             raise ProcessLookupError
-    return [(pid, first.parent), *((child, parent) for child, parent in processes.descendants(pid) if processes.stat(child))]
+    return {pid: first.parent, **{child: parent for child, parent in processes.descendants(pid) if processes.stat(child)}}

@@ -44,7 +44,7 @@ class Findings:
 def look(pid: int) -> Findings:
     """Raises BadInput where no process of the tree has a heap that may be read."""
     heaps: dict[int, Heap] = {}
-    parents = dict(process.tree(pid))
+    parents = process.tree(pid)
     members, warnings, problems = [], [], []
     with contextlib.ExitStack() as opened:
         for one in parents:
