@@ -67,8 +67,8 @@ def test_the_image_is_read_as_it_was_written():
     assert found.image.numbers["pause_ns_max"] == 30_000_000 and found.image.collections == 10
     kept = next(s for s in found.sites if s.class_name == "String")
     assert [(f.label, f.path, f.line) for f in kept.stack] == LEAK
-    assert (kept.kind, kept.width, kept.amounts.live_samples, kept.amounts.allocated_samples) == ("cell", 640, 30, 30)
-    assert kept.amounts.live_bytes.value == pytest.approx(30 * 640 / -np.expm1(-640 / PERIOD))
+    assert (kept.kind, kept.width, kept.amounts.live.samples, kept.amounts.allocated.samples) == ("cell", 640, 30, 30)
+    assert kept.amounts.live.bytes.value == pytest.approx(30 * 640 / -np.expm1(-640 / PERIOD))
 
 
 def test_a_later_writer_may_have_more_numbers_and_longer_entries():
@@ -92,7 +92,7 @@ def test_ages_count_the_collections_survived():
         program.collect()
     program.allocate(LEAK, count=5)
     rows = profile.by_age(resolved(program))
-    assert {r.name: r.samples for r in rows if r.samples} == {"0": 5, "2–3": 5}
+    assert {r.name: r.live.samples for r in rows if r.live.samples} == {"0": 5, "2–3": 5}
 
 
 def test_the_dead_are_counted_by_their_age():
@@ -137,8 +137,8 @@ def test_payloads_of_unknown_sizes_get_an_error_that_is_not_too_small():
     program = Program()
     for size in (1000, 100_000, 3_000_000):
         program.allocate(LEAK, size=size, count=10, payload=True)
-    site = next(s for s in resolved(program).sites if s.amounts.allocated_samples)
-    assert site.amounts.allocated_bytes.error >= site.amounts.live_bytes.error > 0
+    site = next(s for s in resolved(program).sites if s.amounts.allocated.samples)
+    assert site.amounts.allocated.bytes.error >= site.amounts.live.bytes.error > 0
 
 
 @pytest.mark.parametrize(("value", "error", "text"), [
@@ -203,10 +203,10 @@ def test_pprof_holds_what_go_heap_profiles_hold():
     locations = {x.id: (*functions[x.line[0].function_id][:2], x.line[0].line) for x in read.location}
     samples = {tuple(locations[i] for i in s.location_id): s for s in read.sample}
     kept = samples[tuple(LEAK)]
-    assert list(kept.value) == [round(e.value) for e in (lambda a: (a.allocated_objects, a.allocated_bytes, a.live_objects, a.live_bytes))(
+    assert list(kept.value) == [round(e.value) for e in (lambda a: (a.allocated.objects, a.allocated.bytes, a.live.objects, a.live.bytes))(
         next(s for s in found.sites if s.class_name == "String").amounts)]
     assert [(text[x.key], text[x.str] or x.num, text[x.num_unit]) for x in kept.label] == [("class", "String", ""), ("kind", "cell", ""), ("width", 640, "bytes")]
-    assert sum(s.value[3] for s in read.sample) == pytest.approx(found.total.live_bytes.value, abs=len(read.sample))
+    assert sum(s.value[3] for s in read.sample) == pytest.approx(found.total.live.bytes.value, abs=len(read.sample))
     assert text[0] == "" and read.mapping[0].has_functions and read.time_nanos == found.image.taken_ns
 
 
@@ -267,7 +267,7 @@ def test_a_flame_graph_sums_to_the_whole(measure):
         for b in bar.below:
             check(b)
     check(root)
-    assert root.size == pytest.approx((found.total.live_bytes if measure == "live" else found.total.allocated_bytes).value)
+    assert root.size == pytest.approx((found.total.live if measure == "live" else found.total.allocated).bytes.value)
     for label, path, line in (LEAK[0], GEM[0]):
         assert any(told.startswith(f"{label} — {path}:{line}: ") for told in seen)
 
@@ -331,7 +331,7 @@ def test_an_image_that_changes_while_it_is_read_is_read_again_whole(published):
     try:
         for _ in range(60):
             found = profile.from_image(image.read_process(os.getpid()))
-            assert found.total.live_samples in (30, 530) and found.total.live_samples == len(found.live)
+            assert found.total.live.samples in (30, 530) and found.total.live.samples == len(found.image.samples)
     finally:
         stop.set()
         writer.join()

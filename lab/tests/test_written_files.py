@@ -7,10 +7,9 @@ import pytest
 from conftest import two_variants
 from heap_image import busy, publish
 
-from ashlar import files
+from ashlar import files, forms
 from ashlar.errors import BadInput
-from ashlar.heap import image
-from ashlar.heap import write as heap_write
+from ashlar.heap import command, image
 from ashlar.heap.profile import from_image
 from ashlar_lab.store.database import Store
 
@@ -60,7 +59,7 @@ def test_what_tells_of_a_heap_is_for_its_user_alone_and_the_umask_decides_about_
 def test_the_forms_of_a_profile_are_for_their_user_alone(tmp_path, umask):
     profile = tmp_path / "a.heap"
     profile.write_bytes(busy().write())
-    written = heap_write.write(from_image(image.read_file(profile)), ["html", "json", "collapsed", "pprof"], str(tmp_path / "a"))
+    written = forms.write(from_image(image.read_file(profile)), ["html", "json", "collapsed", "pprof"], command.makers(), str(tmp_path / "a"))
     assert len(written) == 5 and {mode(path) for path in written} == {0o600}
 
 

@@ -8,13 +8,13 @@ other: the variance of a sum of weights w is the sum of (1 − p) w² over the s
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+import time
+from typing import NamedTuple
 
 _95 = 1.96
 
 
-@dataclass(frozen=True)
-class Estimate:
+class Estimate(NamedTuple):
     """A sum estimated from samples, with the variance of the estimate."""
 
     value: float
@@ -83,6 +83,10 @@ def duration(ns: float) -> str:
         if ns >= unit:
             return f"{ns / unit:.3g} {name}" if ns < 1000 * unit else f"{ns / unit:,.0f} {name}"
     return f"{ns:.0f} ns"
+
+
+def moment(unix_s: float) -> str:
+    return time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(unix_s))
 
 
 def percent(part: float, whole: float, places: int = 0) -> str:

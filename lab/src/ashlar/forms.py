@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from ashlar.errors import BadInput
@@ -27,14 +27,22 @@ def check_lines(lines: int) -> None:
         raise BadInput(f"--lines {lines} shows nothing; give 1 or more")
 
 
-def hand_out(made: str | bytes, output: str, ending: str) -> None:
-    """To standard output, or into a file that tells of a program's heap, and so is for this user alone: `output` with the ending, or a device."""
-    if output == STANDARD_OUTPUT:
-        to_standard_output(made)
-    else:
-        say(f"wrote {put(Path(output if is_whole(output, ending) else output + ending), made, private=True)}")
+def write(found: object, chosen: Sequence[str], makers: Mapping[str, Mapping[str, Callable]], output: str, private: bool = True) -> list[Path]:
+    """What is made of `found` in each form: `output` with the ending of each file. It is `private` unless it tells nothing of a program's heap. Where there
+    is one form, `output` may be the whole name, with the last part of the ending, or a device, or `-`, which is standard output; of a form
+    of several files it then takes the first. Returns what was written."""
+    wanted = [maker for form in chosen for maker in makers[form].items()]
+    if len(chosen) == 1:
+        ending, make = wanted[0]
+        if output == STANDARD_OUTPUT:
+            to_standard_output(make(found))
+            return []
+        if output.endswith("." + ending.rpartition(".")[2]) or is_device(Path(output)):
+            return [put(Path(output), make(found), private)]
+    elif output == STANDARD_OUTPUT:
+        raise BadInput(f"--output - takes one form, and --form has {','.join(chosen)}; leave out all but one")
+    return [put(Path(output + ending), make(found), private) for ending, make in wanted]
 
 
-def is_whole(output: str, ending: str) -> bool:
-    """Whether this is all of a file's name, with the last part of its ending, or a device."""
-    return output.endswith("." + ending.rpartition(".")[2]) or is_device(Path(output))
+def tell(written: Sequence[Path]) -> None:
+    say("".join(f"wrote {path}\n" for path in written), end="")

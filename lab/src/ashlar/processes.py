@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
+
+from ashlar.errors import BadInput
 
 TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 
@@ -64,6 +67,38 @@ def name_of(pid: int) -> str:
 def numbers() -> Iterator[int]:
     """Of all processes that there are."""
     return (int(name) for name in os.listdir("/proc") if name.isdigit())
+
+
+def descendants(pid: int) -> Iterator[tuple[int, int]]:
+    """All processes that this one has started, and those that they have, each with its parent and after it. Ended ones that nobody has asked after are
+    among them."""
+    waiting = [pid]
+    for parent in waiting:
+        for child in _children(parent):
+            waiting.append(child)
+            yield child, parent
+
+
+def _children(pid: int) -> list[int]:
+    found = []
+    try:
+        for thread in os.listdir(f"/proc/{pid}/task"):
+            found += map(int, _file(pid, f"task/{thread}/children").split())
+    except OSError:
+        if not os.path.exists(f"/proc/{os.getpid()}/task/{os.getpid()}/children"):  # kernels that do not list the children of a process
+            return [number for number in numbers() if (told := stat(number)) and told.parent == pid]
+    return sorted(found)
+
+
+@contextlib.contextmanager
+def reading(pid: int, what: str, *, gone: str, refused: str) -> Iterator[None]:
+    """What goes wrong when a process is read becomes one line: `what` may not be read, and what to do about that, and about a process that is gone."""
+    try:
+        yield
+    except PermissionError:
+        raise BadInput(f"not allowed to read {what} {pid} ({name_of(pid)}); {refused}") from None
+    except (FileNotFoundError, ProcessLookupError):
+        raise BadInput(f"there is no process {pid}; {gone}") from None
 
 
 def _file(pid: int, name: str) -> str:

@@ -9,6 +9,7 @@ from collections import defaultdict
 
 from ashlar.boot.measure import Boot, LoadedFile, measure
 from ashlar.errors import BadInput
+from ashlar.heap.profile import short_path
 from ashlar.said import one_line, say
 from ashlar.tables import Table, show_tables
 
@@ -31,10 +32,13 @@ def run(asked) -> int:
 
 def show(boot: Boot, *, top: int, by: str) -> None:
     """Prints what one process came to, then its files, then the libraries that they are of, to standard error."""
-    ranked = sorted(boot.files, key=ORDERS[by], reverse=True)
-    libraries = _libraries(boot.files)
-    tables = [_summary(boot), _files(ranked[:top], f"{min(top, len(ranked))} of {len(ranked)} files, by {'own time' if by == 'own' else by}"),
-              _library_table(libraries[:top], f"{min(top, len(libraries))} of {len(libraries)} libraries, by own time")]
+    files = [(short(file.path), [file], _milliseconds(file.total_ns)) for file in sorted(boot.files, key=ORDERS[by], reverse=True)]
+    groups: dict[str, list[LoadedFile]] = defaultdict(list)
+    for file in boot.files:
+        groups[library(file.path)].append(file)
+    libraries = [(name, found, f"{len(found):,}") for name, found in sorted(groups.items(), key=lambda group: -sum(f.own_ns for f in group[1]))]
+    tables = [_summary(boot), _table("files", "own time" if by == "own" else by, ("file", "with all it loads, ms"), files, top),
+              _table("libraries", "own time", ("library", "files"), libraries, top)]
     say(f"process {boot.process} until {boot.why}: {one_line(' '.join(boot.command))}\n{boot.ruby}", error=True)
     show_tables(tables, error=True)
 
@@ -78,48 +82,22 @@ def _code_cache(boot: Boot) -> list[tuple[str, ...]]:
     return rows
 
 
-def _row(name: str, files: list[LoadedFile], *more: str) -> tuple[str, ...]:
-    return (name, *more, _milliseconds(sum(f.own_ns for f in files)), f"{sum(f.own_objects for f in files):,}", _milliseconds(sum(f.own_collecting_ns for f in files)))
-
-
-def _files(files: list[LoadedFile], title: str) -> Table:
-    return Table("files", title, ("file", "with all it loads, ms", "own, ms", "own objects", "collector, ms"),
-                 tuple(_row(short(file.path), [file], _milliseconds(file.total_ns)) for file in files))
-
-
-def _libraries(files: list[LoadedFile]) -> list[tuple[str, list[LoadedFile]]]:
-    groups: dict[str, list[LoadedFile]] = defaultdict(list)
-    for file in files:
-        groups[library(file.path)].append(file)
-    return sorted(groups.items(), key=lambda group: -sum(f.own_ns for f in group[1]))
-
-
-def _library_table(libraries: list[tuple[str, list[LoadedFile]]], title: str) -> Table:
-    return Table("libraries", title, ("library", "files", "own, ms", "own objects", "collector, ms"), tuple(_row(name, found, f"{len(found):,}") for name, found in libraries))
-
-
-def _in_library(path: str) -> list[str] | None:
-    """The parts of a path from the folder of all gems, or of Ruby's library, on; `None` if it is in neither."""
-    parts = path.split("/")
-    for index in range(len(parts) - 2, 0, -1):
-        is_version = parts[index][:1].isdigit() and parts[index].count(".") == 2
-        if parts[index] == "gems" and index < len(parts) - 2 or is_version and parts[index - 1] == "ruby":
-            return parts[index:]
-    return None
+def _table(name: str, by: str, head: tuple[str, str], ranked: list[tuple[str, list[LoadedFile], str]], top: int) -> Table:
+    """What is said of the first ones, each with what its files take."""
+    rows = tuple((label, told, _milliseconds(sum(f.own_ns for f in files)), f"{sum(f.own_objects for f in files):,}", _milliseconds(sum(f.own_collecting_ns for f in files)))
+                 for label, files, told in ranked[:top])
+    return Table(name, f"{len(rows)} of {len(ranked)} {name}, by {by}", (*head, "own, ms", "own objects", "collector, ms"), rows)
 
 
 def library(path: str) -> str:
     """The gem that a file belongs to, or the part of Ruby's library, or its folder."""
-    parts = _in_library(path)
-    if not parts:
+    inside = short_path(path)
+    if inside == path:
         return os.path.dirname(path) or "."
-    return parts[1] if parts[0] == "gems" else f"ruby: {parts[1].removesuffix('.rb').removesuffix('.so')}"
+    first = inside.partition("/")[0]
+    return first if "/gems/" in path else f"ruby: {first.removesuffix('.rb').removesuffix('.so')}"
 
 
 def short(path: str) -> str:
     """A path from its library on, or from the working folder on."""
-    parts = _in_library(path)
-    if parts:
-        return "/".join(parts[1:])
-    here = os.getcwd() + "/"
-    return path.removeprefix(here)
+    return short_path(path).removeprefix(os.getcwd() + "/")

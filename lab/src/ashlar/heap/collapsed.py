@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from ashlar.heap.profile import NOT_RUBY, Frame, Profile
+from ashlar.heap.profile import Frame, Profile
 
 
 def render(found: Profile, measure: str) -> str:
     """Bytes by stack. `measure` is `live` or `allocated`. The innermost frame is the class that was allocated."""
     lines: dict[str, float] = {}
     for site in found.sites:
-        size = (site.amounts.live_bytes if measure == "live" else site.amounts.allocated_bytes).value
+        size = getattr(site.amounts, measure).bytes.value
         if size >= 0.5:
-            stack = ";".join([*(_frame(f) for f in reversed(site.stack)), _plain(site.class_shown)] if site.stack else [NOT_RUBY, _plain(site.class_shown)])
+            stack = ";".join([*(_frame(f) for f in reversed(site.stack_shown)), _plain(site.class_shown)])
             lines[stack] = lines.get(stack, 0.0) + size
     return "".join(f"{stack} {round(size)}\n" for stack, size in sorted(lines.items()))
 

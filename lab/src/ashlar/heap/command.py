@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 from ashlar import forms
@@ -31,27 +32,41 @@ def run(asked) -> int:
 
 
 def _show(asked) -> int:
-    from ashlar.heap import profile, tables, write
+    from ashlar.heap import profile, tables
     from ashlar.tables import show_parts
 
     if len(asked.what) != 1:
         raise BadInput(f"ashlar heap takes one file or process, and got {' '.join(asked.what)}; two are compared by ashlar heap diff A B")
-    chosen = forms.chosen(asked.form, write.FORMS)
+    made = makers()
+    chosen = forms.chosen(asked.form, (forms.TERMINAL, *made))
     forms.check_lines(asked.lines)
     found = profile.from_image(read(asked.what[0]))
     files = [form for form in chosen if form != forms.TERMINAL]
     if asked.output and not files:
         raise BadInput("--output names files, and --form terminal writes none; add --form html, pprof, collapsed or json")
-    written = write.write(found, files, asked.output or write.default_output(asked.what[0]))  # first: whoever reads the terminal may go away
+    written = forms.write(found, files, made, asked.output or _default_output(asked.what[0]))  # first: whoever reads the terminal may go away
     if forms.TERMINAL in chosen:
         show_parts(tables.facts(found), tables.tables(found, asked.lines), tables.warnings(found))
-    say("".join(f"wrote {path}\n" for path in written), end="")
+    forms.tell(written)
     return 0
+
+
+def makers() -> dict[str, dict[str, Callable]]:
+    """What makes a profile's forms, with the endings of their files."""
+    from ashlar.heap import collapsed, export, html, pprof
+
+    return {"html": {".html": html.render}, "pprof": {".pb.gz": pprof.render},
+            "collapsed": {f".{measure}.collapsed": partial(collapsed.render, measure=measure) for measure in html.MEASURES}, "json": {".json": export.render}}
+
+
+def _default_output(source: str) -> str:
+    """Beside the file without its ending; `heap-PID` for a process."""
+    return f"heap-{source}" if source.isdigit() else str(Path(source).with_suffix(""))
 
 
 def _diff(asked) -> int:
     """1 with `strict` when a leak is named."""
-    from ashlar.heap import difference, profile, write
+    from ashlar.heap import difference, profile
     from ashlar.heap import difference_tables as told
     from ashlar.tables import show_parts
 
@@ -64,7 +79,7 @@ def _diff(asked) -> int:
     if forms.TERMINAL in chosen:
         show_parts(told.facts(found), [told.table(found, asked.lines), *told.stacks(found)], told.warnings(found))
     if "json" in chosen:
-        forms.hand_out(told.as_json(found), asked.output or f"{write.default_output(what[1])}-growth", ".json")
+        forms.tell(forms.write(found, ["json"], {"json": {".json": told.as_json}}, asked.output or f"{_default_output(what[1])}-growth"))
     return 1 if asked.strict and found.leaks else 0
 
 

@@ -9,13 +9,14 @@ posterior probabilities that what was made early is still there, that the growth
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections import defaultdict
+from dataclasses import dataclass, replace
 
 from ashlar.amounts import memory
 from ashlar.errors import BadInput
 from ashlar.heap import evidence, profile
 from ashlar.heap.evidence import ERROR_RATE, Evidence, above, corrected
-from ashlar.heap.profile import Amounts, Frame, Group, Live, Profile
+from ashlar.heap.profile import Amounts, Frame, Group, Profile
 
 LEAK, POSSIBLE, GREW, SHRANK, STEADY, UNDECIDED = "leak", "possible leak", "grew", "shrank", "steady", "undecided"
 _LEAK_SCORE = 0.95
@@ -45,7 +46,7 @@ class Line:
     @property
     def allocated_bytes(self) -> float:
         """Between the two."""
-        return max(self.after.allocated_bytes.value - self.before.allocated_bytes.value, 0.0)
+        return max(self.after.allocated.bytes.value - self.before.allocated.bytes.value, 0.0)
 
 
 @dataclass(frozen=True)
@@ -102,15 +103,19 @@ def compare(before: Profile, after: Profile) -> Difference:
         raise BadInput(f"{a.source} was taken after {b.source}, of the same process; give the earlier one first")
     if same and a.sampling_since_ns != b.sampling_since_ns:
         raise BadInput(f"sampling was stopped and begun again between {a.source} and {b.source}; take both without a pause")
-    empty = Difference(before, after, same, ())
-    return Difference(before, after, same, tuple(_lines(empty)))
+    found = Difference(before, after, same, ())
+    return replace(found, lines=tuple(_lines(found)))
 
 
 def _lines(d: Difference) -> list[Line]:
     groups = [{g.name: g for g in profile.by_line(p)} for p in (d.before, d.after)]
-    samples = [_samples_by_line(p) for p in (d.before, d.after)]
+    samples = [defaultdict(list), defaultdict(list)]
+    for p, found in zip((d.before, d.after), samples):
+        lines = [s.line for s in p.sites]
+        for sample in p.image.samples:
+            found[lines[sample.site]].append(sample)
     names = list({**groups[1], **groups[0]})
-    told = [evidence.of_line(d.before, d.after, d.span, d.same_process, *(some.get(name, ()) for some in samples)) for name in names]
+    told = [evidence.of_line(d.before, d.after, d.span, d.same_process, samples[0][name], samples[1][name]) for name in names]
     chances = [corrected(tests) for tests in ([(e.grew_p, e.came + e.went) for e in told], [(e.shrank_p, e.came + e.went) for e in told],
                                               [(e.kept_p, e.found_live + e.went) for e in told])]
     lines = [_line(d, groups[0].get(name), groups[1].get(name), *rest) for name, *rest in zip(names, told, *chances)]
@@ -118,17 +123,9 @@ def _lines(d: Difference) -> list[Line]:
     return sorted(lines, key=lambda line: (order[line.judged], -line.evidence.growth.value, line.frame.place))
 
 
-def _samples_by_line(p: Profile) -> dict[Frame, list[Live]]:
-    names = [Frame(s.frame.label, s.frame.path, s.frame.line) for s in p.sites]
-    found: dict[Frame, list[Live]] = {}
-    for sample in p.live:
-        found.setdefault(names[sample.site], []).append(sample)
-    return found
-
-
 def _line(d: Difference, before: Group | None, after: Group | None, e: Evidence, *p: float) -> Line:
     members, nothing = after or before, profile.total(())
-    widest = max(members.sites, key=lambda s: (s.amounts.live_bytes.value, s.amounts.allocated_bytes.value))
+    widest = max(members.sites, key=lambda s: s.amounts.weight)
     return Line(members.name, tuple(members.classes()), before.amounts if before else nothing, after.amounts if after else nothing, e,
                 *_judge(d, e, *p), widest.stack)
 

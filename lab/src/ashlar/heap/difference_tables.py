@@ -22,8 +22,8 @@ def facts(d: Difference) -> list[str]:
                  f"{memory(max(b.numbers.get('allocated_bytes', 0) - a.numbers.get('allocated_bytes', 0), 0))} allocated between the profiles")
     else:
         first = f"two processes: {a.program} ({a.pid}) and {b.program} ({b.pid})"
-    grown = d.after.total.live_bytes.value - d.before.total.live_bytes.value
-    found = [first, f"live bytes by samples {'grew' if grown >= 0 else 'shrank'} by {memory(abs(grown))}, to {tables.estimate(d.after.total.live_bytes)}"]
+    grown = d.after.total.live.bytes.value - d.before.total.live.bytes.value
+    found = [first, f"live bytes by samples {'grew' if grown >= 0 else 'shrank'} by {memory(abs(grown))}, to {tables.estimate(d.after.total.live.bytes)}"]
     named = [line for line in d.lines if line.judged in (LEAK, POSSIBLE)]
     for line in named:
         found.append(f"{line.judged}, score {written(line.score)} of 1: {tables.title(line.frame)} ({', '.join(line.classes[:2])}) {line.why}")
@@ -42,7 +42,7 @@ def table(d: Difference, lines: int) -> Table:
     """The lines that changed, likely leaks first."""
     changed = [line for line in d.lines if line.judged != STEADY]
     rows = [(tables.title(line.frame), ", ".join(line.classes[:2]), line.judged, written(line.score) if line.judged in (LEAK, POSSIBLE) else "–",
-             memory(line.evidence.growth.value, line.evidence.growth.error), tables.number(line.evidence.objects), memory(line.after.live_bytes.value), memory(line.allocated_bytes),
+             memory(line.evidence.growth.value, line.evidence.growth.error), tables.number(line.evidence.objects), memory(line.after.live.bytes.value), memory(line.allocated_bytes),
              f"{line.evidence.came:,} / {line.evidence.went:,}") for line in changed[:lines]]
     steady = len(d.lines) - len(changed)
     note = f"{steady:,} lines changed no more than sampling makes of a steady one." if steady else ""
@@ -66,6 +66,6 @@ def as_json(d: Difference) -> str:
         "warnings": warnings(d),
         "lines": [{**export.frame(line.frame), "classes": list(line.classes), "judged": line.judged, "score": round(line.score, 4), "why": line.why,
                    **export.estimate("growth_bytes", line.evidence.growth), **export.estimate("growth_objects", line.evidence.objects),
-                   **export.estimate("live_bytes", line.after.live_bytes), "allocated_between_bytes": round(line.allocated_bytes, 1),
+                   **export.estimate("live_bytes", line.after.live.bytes), "allocated_between_bytes": round(line.allocated_bytes, 1),
                    "samples_came": line.evidence.came, "samples_went": line.evidence.went, "stack": [export.frame(f) for f in line.stack]} for line in d.lines],
     })

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from statistics import median
 
 from ashlar.amounts import Estimate
-from ashlar.heap import profile
-from ashlar.heap.profile import Live, Profile
+from ashlar.heap.image import Sample
+from ashlar.heap.profile import Profile
 
 ERROR_RATE = 0.05
 
@@ -50,40 +50,34 @@ class Evidence:
         return sign_p(self.went, self.came)
 
 
-def of_line(before: Profile, after: Profile, span: int, same_process: bool, first: Sequence[Live], second: Sequence[Live]) -> Evidence:
+def of_line(before: Profile, after: Profile, span: int, same_process: bool, first: Sequence[Sample], second: Sequence[Sample]) -> Evidence:
     """`first` and `second` are the line's live samples in each profile, `span` is that of `Difference`."""
-    went, came = _apart(before, first, after, second) if same_process else (list(first), list(second))
+    went, came = (_beyond(before, first, after, second), _beyond(after, second, before, first)) if same_process else (first, second)
     full = after.image.full_collection
     found_live = [s for s in came if s.collection < full]
     early = sum(s.collection < full - span / 2 for s in found_live) if span > 0 else 0
     old, gone = _older_half(before, first), set(map(id, went))
-    objects, size = (Estimate(new.value - lost.value, new.variance + lost.variance) for new, lost in zip(profile.sums(came), profile.sums(went)))
+    objects, size = (Estimate(new.value - lost.value, new.variance + lost.variance) for new, lost in zip(after.sum(came)[1:], before.sum(went)[1:]))
     return Evidence(size, objects, len(came), len(went), early, len(found_live) - early, len(old), sum(id(s) in gone for s in old))
 
 
-def _older_half(p: Profile, samples: Sequence[Live]) -> list[Live]:
+def _older_half(p: Profile, samples: Sequence[Sample]) -> list[Sample]:
     """The samples that survived most collections, at least one."""
     least = max(1, median(map(p.age, samples))) if samples else 0
     return [s for s in samples if p.age(s) >= least]
 
 
-def _apart(before: Profile, first: Sequence[Live], after: Profile, second: Sequence[Live]) -> tuple[list[Live], list[Live]]:
-    """Of each profile the samples that the other one does not have."""
-    keys = [[_key(p, s) for s in samples] for p, samples in ((before, first), (after, second))]
-    shared, found = Counter(keys[0]) & Counter(keys[1]), []
-    for samples, own in zip((first, second), keys):
-        left = Counter(shared)
-        beyond = []
-        for sample, key in zip(samples, own):
-            if left[key]:
-                left[key] -= 1
-            else:
-                beyond.append(sample)
-        found.append(beyond)
-    return found[0], found[1]
+def _beyond(p: Profile, samples: Sequence[Sample], other: Profile, others: Sequence[Sample]) -> list[Sample]:
+    """Of a profile the samples that the other one does not have."""
+    left, found = Counter(_key(other, s) for s in others), []
+    for sample in samples:
+        left[key := _key(p, sample)] -= 1
+        if left[key] < 0:
+            found.append(sample)
+    return found
 
 
-def _key(p: Profile, s: Live) -> tuple:
+def _key(p: Profile, s: Sample) -> tuple:
     """What stays the same of a sample as long as it lives; its address may not."""
     return p.sites[s.site].key, s.collection, s.size_bytes, s.made_ms
 

@@ -23,7 +23,7 @@ def render(found: Profile) -> str:
         "by_width": [{"width_bytes": g.name, **amounts(g.amounts)} for g in profile.by_width(found)],
         "payloads_by_size": [_row(r) for r in profile.payloads_by_size(found)],
         "sites": [{"class": s.class_name, "kind": s.kind, "width_bytes": s.width, "stack": [frame(f) for f in s.stack], **amounts(s.amounts)}
-                  for s in found.sites if s.amounts.allocated_samples or s.amounts.live_samples],
+                  for s in found.sites if s.amounts.sampled],
     })
 
 
@@ -46,10 +46,10 @@ def estimate(name: str, e: Estimate) -> dict:
 
 
 def amounts(a: Amounts) -> dict:
-    return {**estimate("live_bytes", a.live_bytes), **estimate("live_objects", a.live_objects), **estimate("allocated_bytes", a.allocated_bytes),
-            **estimate("allocated_objects", a.allocated_objects), "live_samples": a.live_samples, "allocated_samples": a.allocated_samples,
+    return {**estimate("live_bytes", a.live.bytes), **estimate("live_objects", a.live.objects), **estimate("allocated_bytes", a.allocated.bytes),
+            **estimate("allocated_objects", a.allocated.objects), "live_samples": a.live.samples, "allocated_samples": a.allocated.samples,
             "died_at_age": list(a.died)}
 
 
 def _row(r: Row) -> dict:
-    return {"name": r.name, "samples": r.samples, **estimate("live_objects", r.objects), **estimate("live_bytes", r.bytes)}
+    return {"name": r.name, "samples": r.live.samples, **estimate("live_objects", r.live.objects), **estimate("live_bytes", r.live.bytes)}

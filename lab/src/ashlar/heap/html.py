@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-
 from ashlar import amounts, page, palette
 from ashlar.bars import Bar, draw
 from ashlar.heap import profile, tables
-from ashlar.heap.profile import NOT_RUBY, Frame, Profile
+from ashlar.heap.profile import Profile, Sum
 from ashlar.tables import Table
 
 _ROWS_MAX = 200
@@ -25,38 +23,26 @@ def render(found: Profile) -> str:
                      style=palette.css_of_reader() + ".key{display:inline-block;margin-right:14px}.key i{display:inline-block;width:12px;height:12px;margin-right:5px}")
 
 
-@dataclass
-class _Node:
-    """Sums over everything below it."""
-
-    bytes: float = 0.0
-    variance: float = 0.0
-    samples: int = 0
-    below: dict[tuple[str, str, str], _Node] = field(default_factory=dict)
-
-    def add(self, site: profile.Site, measure: str) -> None:
-        found, samples = (site.amounts.live_bytes, site.amounts.live_samples) if measure == "live" else (site.amounts.allocated_bytes, site.amounts.allocated_samples)
-        self.bytes, self.variance, self.samples = self.bytes + found.value, self.variance + found.variance, self.samples + samples
-
-    def bar(self, label: str, place: str, origin: str, measure: str, whole: float) -> Bar:
-        shown = sorted(self.below.items(), key=lambda item: -item[1].bytes)
-        error = amounts.Estimate(self.bytes, self.variance).error
-        told = (f"{label}{' — ' + place if place else ''}: {amounts.memory(self.bytes, error)} {measure} ({amounts.percent(self.bytes, whole, 1)} of all, "
-                f"{self.samples:,} sample{'' if self.samples == 1 else 's'})")
-        return Bar(label, told, self.bytes, [node.bar(*name, measure, whole) for name, node in shown], _ORIGINS[origin][1])
-
-
 def graph(found: Profile, measure: str) -> Bar:
     """The tree of calls, outermost frames first; classes are the leaves."""
-    root = _Node()
-    for site in found.sites:
-        root.add(site, measure)
-        node = root
-        frames = [(f.label, f.place if f.path else "", f.origin) for f in reversed(site.stack or (Frame(NOT_RUBY, "", 0),))]
-        for name in [*frames, (site.class_shown, _of_width(site), "class")]:
-            node = node.below.setdefault(name, _Node())
-            node.add(site, measure)
-    return root.bar("everything", "", "native", measure, root.bytes)
+    whole = getattr(found.total, measure).bytes.value
+
+    def bar(label: str, place: str, origin: str, depth: int, sites: list[tuple[list, Sum]]) -> Bar:
+        size, below = profile.added(own for _, own in sites), {}
+        for names, own in sites:
+            if depth < len(names):
+                below.setdefault(names[depth], []).append((names, own))
+        told = (f"{label}{' — ' + place if place else ''}: {amounts.memory(size.bytes.value, size.bytes.error)} {measure} "
+                f"({amounts.percent(size.bytes.value, whole, 1)} of all, {size.samples:,} sample{'' if size.samples == 1 else 's'})")
+        bars = [bar(*name, depth + 1, some) for name, some in below.items()]
+        return Bar(label, told, size.bytes.value, sorted(bars, key=lambda b: -b.size), _ORIGINS[origin][1])
+
+    return bar("everything", "", "native", 0, [(_names(site), getattr(site.amounts, measure)) for site in found.sites])
+
+
+def _names(site: profile.Site) -> list[tuple[str, str, str]]:
+    """What leads to a site, outermost frame first: label, place and origin of each."""
+    return [*((f.label, f.place if f.path else "", f.origin) for f in reversed(site.stack_shown)), (site.class_shown, _of_width(site), "class")]
 
 
 def _of_width(site: profile.Site) -> str:

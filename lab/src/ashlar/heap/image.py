@@ -6,17 +6,19 @@ was changed meanwhile.
 
 from __future__ import annotations
 
+import contextlib
 import math
 import os
 import struct
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
+from ashlar import processes
 from ashlar.errors import BadInput
-from ashlar.processes import name_of, numbers, status
 
 MAGIC = b"ASHLARHP"
 VERSION = 1
@@ -56,15 +58,6 @@ NUMBERS = {
 AGES = ("0", "1", "2–3", "4–7", "8–15", "16–31", "32–63", "64 or more")
 
 
-class Frame(NamedTuple):
-    """`label` and `path` are offsets of strings."""
-
-    label: int
-    path: int
-    first_line: int
-    known: int
-
-
 class Site(NamedTuple):
     """`stack` is a node, `class_name` the offset of a string; `kind` is 1 of payloads. `died` counts samples by age, as in `AGES`."""
 
@@ -102,7 +95,8 @@ class Image:
     """One image. `period_bytes` is the mean number of bytes between two samples, 0 when nothing was sampled. `numbers` has those of
     `NUMBERS` that the writer knew: `major_count` is of all that are not minor, `full_count` of those among them that are full.
     `full_collection` is the number of the latest full collection that is over, 0 for none: a live sample that was made before it was found live by it. `stacks` has the caller, the frame and the line of each node, `samples` only places that are not empty.
-    docs/reference/heap-profile.md says what the tables hold."""
+    `frames` has of each the offsets of its label and its path, its first line, and whether it is known. docs/reference/heap-profile.md says what the
+    tables hold."""
 
     source: str
     pid: int
@@ -119,7 +113,7 @@ class Image:
     ruby: str
     numbers: dict[str, int]
     strings: bytes
-    frames: list[Frame]
+    frames: list[tuple[int, int, int, int]]
     stacks: list[tuple[int, int, int]]
     sites: list[Site]
     samples: list[Sample]
@@ -195,7 +189,7 @@ def parse(source: str, read: Callable[[int, int], bytes], tables: bool = True) -
         source=source, pid=pid, started_ns=started_ns, taken_ns=taken_ns, period_bytes=period, samples_lost=lost, sampling_since_ns=since_ns,
         sampling=bool(sampling), origin=ORIGINS[origin] if origin < len(ORIGINS) else "live", torn=bool(sequence & 1),
         full_collection=full_collection, command=_text(header, _COMMAND, _RUBY), ruby=_text(header, _RUBY, HEADER_BYTES), numbers=numbers,
-        strings=bytes(found["strings"]), frames=[Frame(*entry) for entry in found["frames"]], stacks=list(found["stacks"]),
+        strings=bytes(found["strings"]), frames=list(found["frames"]), stacks=list(found["stacks"]),
         sites=[Site(*entry[:10], entry[10:]) for entry in found["sites"]], samples=[Sample(*entry) for entry in found["samples"] if entry[0]])
     _check(image)
     return image
@@ -249,16 +243,15 @@ _BYTES_MAX = 64 << 20  # an image has 4 MiB; another user's process may show any
 UNSET = "start it with ASHLAR_LIVE=1 for live numbers, or with ASHLAR_PROFILE=FILE for a profile as well"
 
 
+reading = partial(processes.reading, what="process", gone="ashlar top lists those that have live numbers", refused="become its user, or root")
+
+
 def read_process(pid: int, tables: bool = True) -> Image:
     """The image of a process that runs."""
     source = f"process {pid}"
-    try:
+    with reading(pid):
         owner = os.stat(f"/proc/{pid}").st_uid
         descriptor = os.open(_image_path(pid), os.O_RDONLY | os.O_CLOEXEC)
-    except (FileNotFoundError, ProcessLookupError):
-        raise gone(pid) from None
-    except PermissionError:
-        raise _not_allowed(pid) from None
     try:
         found = os.fstat(descriptor)
         if found.st_uid not in (owner, 0) or found.st_size > _BYTES_MAX:
@@ -278,7 +271,7 @@ def _read_unchanged(source: str, descriptor: int, tables: bool) -> Image:
         image = problem = None
         if len(before) < 8 or not before[0] & 1:
             try:
-                image = parse(source, lambda offset, count: _read(descriptor, offset, count), tables)
+                image = parse(source, lambda offset, count: os.pread(descriptor, count, offset), tables)
             except BadInput as error:
                 problem = error
             if os.pread(descriptor, 8, 16) == before:
@@ -292,54 +285,32 @@ def _read_unchanged(source: str, descriptor: int, tables: bool) -> Image:
         pause_s = min(2 * pause_s, 0.05)
 
 
-def _read(descriptor: int, offset: int, count: int) -> bytes:
-    parts = []
-    while count:
-        part = os.pread(descriptor, count, offset)
-        if not part:
-            break
-        parts.append(part)
-        offset, count = offset + len(part), count - len(part)
-    return b"".join(parts)
-
-
 def _image_path(pid: int) -> str:
     """The descriptor of the image that the process itself writes: one inherited over a fork has another process's number in it."""
-    folder = f"/proc/{pid}/fd"
-    try:
-        candidates = [f"{folder}/{name}" for name in sorted(os.listdir(folder), key=int) if _is_image(f"{folder}/{name}")]
-    except (FileNotFoundError, ProcessLookupError):
-        raise gone(pid) from None
-    except PermissionError:
-        raise _not_allowed(pid) from None
-    own = [path for path in candidates if _number_inside(path) in (pid, _number_in_its_namespace(pid))]
+    folder, numbers = f"/proc/{pid}/fd", (pid, _number_in_its_namespace(pid))
+    own = [path for name in sorted(os.listdir(folder), key=int) if _number_inside(path := f"{folder}/{name}") in numbers]
     if not own:
-        raise BadInput(f"process {pid} ({name_of(pid)}) has no live image; {UNSET}")
+        raise BadInput(f"process {pid} ({processes.name_of(pid)}) has no live image; {UNSET}")
     return own[-1]
 
 
-def _is_image(path: str) -> bool:
+def _number_inside(path: str) -> int:
+    """The number of the process whose image a descriptor is of; 0 for what is no image."""
     try:
-        return os.readlink(path).startswith(LINK)
+        if os.readlink(path).startswith(LINK):
+            with open(path, "rb") as file:
+                return int.from_bytes(file.read(32)[24:], "little")
     except OSError:
-        return False
+        pass
+    return 0
 
 
-def _number_inside(path: str) -> int | None:
-    try:
-        with open(path, "rb") as file:
-            header = file.read(32)
-    except OSError:
-        return None
-    return int.from_bytes(header[24:32], "little") if len(header) == 32 else None
-
-
-def _number_in_its_namespace(pid: int) -> int | None:
+def _number_in_its_namespace(pid: int) -> int:
     """The number that a process of a container has for itself."""
     try:
-        return int(status(pid)["NSpid"].split()[-1])
+        return int(processes.status(pid)["NSpid"].split()[-1])
     except (OSError, KeyError):
-        return None
+        return pid
 
 
 def _command_of(pid: int) -> str:
@@ -351,19 +322,9 @@ def _command_of(pid: int) -> str:
     return arguments.replace(b"\0", b" ").decode("utf-8", "replace").rstrip()
 
 
-def gone(pid: int) -> BadInput:
-    return BadInput(f"there is no process {pid}; ashlar top lists those that have live numbers")
-
-
-def _not_allowed(pid: int) -> BadInput:
-    return BadInput(f"not allowed to read process {pid} ({name_of(pid)}); become its user, or root")
-
-
-def processes() -> Iterator[int]:
+def with_image() -> Iterator[int]:
     """The processes that have an image and that this user may read."""
-    for pid in numbers():
-        try:
+    for pid in processes.numbers():
+        with contextlib.suppress(BadInput, OSError):
             _image_path(pid)
-        except BadInput:
-            continue
-        yield pid
+            yield pid

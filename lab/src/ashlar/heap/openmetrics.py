@@ -7,42 +7,44 @@ So only gauges, counters and summaries are used, and no timestamps: a node expor
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from ashlar import files
 from ashlar.heap.image import NUMBERS
 from ashlar.heap.top import Reading
 
 
-@dataclass(frozen=True)
-class _Family:
-    """A name, its type, the unit that it ends in, what it means, and which of the image's numbers it is; seconds are ns there."""
+class _Family(NamedTuple):
+    """A name, its type, what it means, and which of the image's numbers it is; seconds are ns there."""
 
     name: str
     type: str
-    unit: str
     help: str
     number: str
+
+    @property
+    def unit(self) -> str:
+        """What its name ends in."""
+        end = self.name.rpartition("_")[2]
+        return end if end in ("bytes", "seconds") else ""
 
 
 def _family(number: str, kind: str) -> _Family:
     """The family of a number of the image. "minor_count" counts collections there."""
     name = number.replace("_ns", "_seconds").replace("_count", "_collections")
-    unit = name.rpartition("_")[2]
-    return _Family(f"ashlar_{name}", kind, unit if unit in ("bytes", "seconds") else "", NUMBERS[number][0].upper() + NUMBERS[number][1:], number)
+    return _Family(f"ashlar_{name}", kind, NUMBERS[number][0].upper() + NUMBERS[number][1:], number)
 
 
 _RESIDENT, _PAUSE = "ashlar_resident_bytes", "ashlar_pause_seconds"
-_NS_PER_S = 10 ** 9
 _GAUGES = ("live_bytes", "cell_bytes", "payload_bytes", "external_bytes", "cell_block_bytes", "payload_block_bytes", "hole_bytes", "spare_bytes", "live_cells",
            "old_cells", "memory_limit_bytes", "nursery_bytes", "fresh_bytes")
 _COUNTERS = ("allocated_bytes", "allocated_objects", "minor_count", "major_count", "full_count", "collector_ns", "mark_ns", "sweep_ns")
 _FAMILIES = (
     *(_family(number, "gauge") for number in _GAUGES),
-    _Family(_RESIDENT, "gauge", "bytes", "Resident memory of the process, by the kernel", ""),
+    _Family(_RESIDENT, "gauge", "Resident memory of the process, by the kernel", ""),
     *(_family(number, "counter") for number in _COUNTERS),
-    _Family(_PAUSE, "summary", "seconds", "Pauses of the program by the collector; quantiles are since its start", ""),
+    _Family(_PAUSE, "summary", "Pauses of the program by the collector; quantiles are since its start", ""),
 )
 _QUANTILES = (("0.5", "pause_ns_p50"), ("0.99", "pause_ns_p99"), ("1.0", "pause_ns_max"))
 
@@ -74,7 +76,7 @@ def _pauses(reading: Reading) -> list[str]:
 
 
 def _seconds(ns: int) -> str:
-    return f"{ns / _NS_PER_S:.9f}".rstrip("0").rstrip(".")
+    return f"{ns / 1e9:.9f}".rstrip("0").rstrip(".")
 
 
 def put(readings: Sequence[Reading], output: Path | None) -> None:

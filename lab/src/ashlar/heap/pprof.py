@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import gzip
 
-from ashlar.heap.profile import NOT_RUBY, Frame, Profile
+from ashlar.heap.profile import Frame, Profile
 
 _TYPES = (("alloc_objects", "count"), ("alloc_space", "bytes"), ("inuse_objects", "count"), ("inuse_space", "bytes"))
 
@@ -16,31 +16,28 @@ _TYPES = (("alloc_objects", "count"), ("alloc_space", "bytes"), ("inuse_objects"
 def render(found: Profile) -> bytes:
     image, texts, messages = found.image, _Texts(), []
     for name, unit in _TYPES:
-        messages.append(_message(1, _value_type(texts, name, unit)))
+        messages.append(_message(1, _numbers({1: texts[name], 2: texts[unit]})))
     functions: dict[tuple, int] = {}
     locations: dict[tuple, int] = {}
     for site in found.sites:
-        a = site.amounts
-        if not (a.allocated_samples or a.live_samples):
+        if not site.amounts.sampled:
             continue
-        stack = site.stack or (Frame(NOT_RUBY, "", 0),)
-        places = [_location(f, functions, locations) for f in stack]
-        values = [round(e.value) for e in (a.allocated_objects, a.allocated_bytes, a.live_objects, a.live_bytes)]
-        labels = _message(3, _label(texts, "class", site.class_shown)) + _message(3, _label(texts, "kind", site.kind))
+        places = [_location(f, functions, locations) for f in site.stack_shown]
+        values = [round(e.value) for some in (site.amounts.allocated, site.amounts.live) for e in (some.objects, some.bytes)]
+        labels = _message(3, _numbers({1: texts["class"], 2: texts[site.class_shown]})) + _message(3, _numbers({1: texts["kind"], 2: texts[site.kind]}))
         if site.width:
-            labels += _message(3, _number_label(texts, "width", site.width, "bytes"))
+            labels += _message(3, _numbers({1: texts["width"], 3: site.width, 4: texts["bytes"]}))
         messages.append(_message(2, _packed(1, places) + _packed(2, values) + labels))
     # One mapping, known to have functions, files and lines: without it readers look for symbols of a binary.
-    messages.append(_message(3, _number(1, 1) + _number(5, texts[image.command.partition(" ")[0] or "ruby"]) + b"".join(_number(n, 1) for n in (7, 8, 9))))
-    for (label, path, first_line, line), number in locations.items():
-        entry = _number(1, functions[label, path, first_line]) + _number(2, line)
-        messages.append(_message(4, _number(1, number) + _number(2, 1) + _message(4, entry)))
+    messages.append(_message(3, _numbers({1: 1, 5: texts[image.command.partition(" ")[0] or "ruby"], 7: 1, 8: 1, 9: 1})))
+    for (*function, line), number in locations.items():
+        messages.append(_message(4, _numbers({1: number, 2: 1}) + _message(4, _numbers({1: functions[tuple(function)], 2: line}))))
     for (label, path, first_line), number in functions.items():
         # No system name: a reader that found the same one there would take `<main>` for C++ and demangle it.
-        messages.append(_message(5, _number(1, number) + _number(2, texts[label]) + _number(4, texts[path]) + _number(5, first_line)))
+        messages.append(_message(5, _numbers({1: number, 2: texts[label], 4: texts[path], 5: first_line})))
     comments = [texts[c] for c in (image.command, image.ruby) if c]
-    rest = (_number(9, image.taken_ns) + _number(10, max(image.taken_ns - image.sampling_since_ns, 0)) + _message(11, _value_type(texts, "space", "bytes"))
-            + _number(12, image.period_bytes) + _packed(13, comments) + _number(14, texts["inuse_space"]))
+    rest = (_numbers({9: image.taken_ns, 10: max(image.taken_ns - image.sampling_since_ns, 0)}) + _message(11, _numbers({1: texts["space"], 2: texts["bytes"]}))
+            + _numbers({12: image.period_bytes}) + _packed(13, comments) + _numbers({14: texts["inuse_space"]}))
     return gzip.compress(b"".join(messages) + texts.messages() + rest, 6, mtime=0)
 
 
@@ -63,18 +60,6 @@ def _location(frame: Frame, functions: dict, locations: dict) -> int:
     return locations.setdefault((*function, frame.line), len(locations) + 1)
 
 
-def _value_type(texts: _Texts, name: str, unit: str) -> bytes:
-    return _number(1, texts[name]) + _number(2, texts[unit])
-
-
-def _label(texts: _Texts, key: str, text: str) -> bytes:
-    return _number(1, texts[key]) + _number(2, texts[text])
-
-
-def _number_label(texts: _Texts, key: str, number: int, unit: str) -> bytes:
-    return _number(1, texts[key]) + _number(3, number) + _number(4, texts[unit])
-
-
 # ── The wire format ────────────────────────────────────────────────────────
 
 def _varint(value: int) -> bytes:
@@ -86,9 +71,9 @@ def _varint(value: int) -> bytes:
     return bytes(parts + bytes((value,)))
 
 
-def _number(field: int, value: int) -> bytes:
-    """A zero is what a reader takes for granted."""
-    return _varint(field << 3) + _varint(value) if value else b""
+def _numbers(fields: dict[int, int]) -> bytes:
+    """By the numbers of their fields. A zero is what a reader takes for granted."""
+    return b"".join(_varint(field << 3) + _varint(value) for field, value in fields.items() if value)
 
 
 def _message(field: int, content: bytes) -> bytes:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import NamedTuple
 
 from ashlar import amounts
 from ashlar.amounts import Estimate
 from ashlar.errors import BadInput
 from ashlar.heap import image as images
-from ashlar.heap.image import AGES, Image
+from ashlar.heap.image import AGES, Image, Sample
 
 CELL, PAYLOAD = "cell", "payload"
 NOT_RUBY = "(not Ruby)"
@@ -19,8 +20,7 @@ NO_ROOM = "(others: the table of sites was full)"
 _SITES_OF_OVERFLOW = 2
 
 
-@dataclass(frozen=True)
-class Frame:
+class Frame(NamedTuple):
     """One frame of a stack: what runs, where it stands, and the line that was running. `path` is empty for code that is not Ruby's."""
 
     label: str
@@ -48,7 +48,8 @@ class Frame:
         return "ruby" if self.path.startswith("<internal:") or _RUBY_LIBRARY.search(self.path) else "program"
 
 
-_RUBY_LIBRARY = re.compile(r"/lib/ruby/(?:\d[\d.]*|site_ruby/\d[\d.]*|vendor_ruby/\d[\d.]*)/")
+_NOTHING = Frame(NOT_RUBY, "", 0)  # what is shown of an empty stack
+_RUBY_LIBRARY = re.compile(r"/lib/(?:[^/]+/)?ruby/(?:\d[\d.]*|site_ruby/\d[\d.]*|vendor_ruby/\d[\d.]*)/")
 
 
 def short_path(path: str) -> str:
@@ -60,17 +61,44 @@ def short_path(path: str) -> str:
     return path[library.end():] if library else path
 
 
-@dataclass(frozen=True)
-class Amounts:
+class Sum(NamedTuple):
+    """Some samples together: how many they are, and how many objects and bytes they stand for."""
+
+    samples: int
+    objects: Estimate
+    bytes: Estimate
+
+
+def added(parts: Iterable[Sum]) -> Sum:
+    samples, count, of_count, size, of_size = 0, 0.0, 0.0, 0.0, 0.0
+    for own, objects, held in parts:
+        samples, count, of_count, size, of_size = samples + own, count + objects.value, of_count + objects.variance, size + held.value, of_size + held.variance
+    return Sum(samples, Estimate(count, of_count), Estimate(size, of_size))
+
+
+NONE = added(())
+
+
+class Amounts(NamedTuple):
     """What samples say about some sites together. `died` counts the dead samples by the collections they survived, as in `AGES`."""
 
-    live_bytes: Estimate
-    live_objects: Estimate
-    allocated_bytes: Estimate
-    allocated_objects: Estimate
-    live_samples: int
-    allocated_samples: int
+    live: Sum
+    allocated: Sum
     died: tuple[int, ...]
+
+    @property
+    def sampled(self) -> bool:
+        return bool(self.allocated.samples or self.live.samples)
+
+    @property
+    def weight(self) -> tuple[float, float]:
+        """What is compared where most is looked for."""
+        return self.live.bytes.value, self.allocated.bytes.value
+
+
+def total(parts: Iterable[Amounts]) -> Amounts:
+    live, allocated, died = zip(*parts, (NONE, NONE, (0,) * len(AGES)))
+    return Amounts(added(live), added(allocated), tuple(map(sum, zip(*died))))
 
 
 @dataclass(frozen=True)
@@ -84,9 +112,9 @@ class Site:
     amounts: Amounts
 
     @property
-    def frame(self) -> Frame:
-        """The innermost frame with a line of Ruby; otherwise the innermost one."""
-        return next((f for f in self.stack if f.path), self.stack[0] if self.stack else Frame(NOT_RUBY, "", 0))
+    def line(self) -> Frame:
+        """The innermost frame with a line of Ruby, wherever its method begins; otherwise the innermost one."""
+        return next((f for f in self.stack if f.path), self.stack_shown[0])._replace(first_line=0)
 
     @property
     def key(self) -> tuple:
@@ -97,59 +125,30 @@ class Site:
     def class_shown(self) -> str:
         return self.class_name or ("(buffers)" if self.kind == PAYLOAD else "(unknown)")
 
-
-class Weight(NamedTuple):
-    """What a sample of one size stands for, and what it adds to the variances."""
-
-    objects: float
-    bytes: float
-    objects_variance: float
-    bytes_variance: float
-
-
-class Live(NamedTuple):
-    """A live sample: which site (an index into the profile's), how many collections there had been when it was made, its bytes, when it was
-    made, and what it adds to estimates."""
-
-    site: int
-    collection: int
-    size_bytes: int
-    made_ms: int
-    weight: Weight
-
-
-def sums(samples: Iterable[Live]) -> tuple[Estimate, Estimate]:
-    """Objects and bytes of some live samples."""
-    objects = size = of_objects = of_bytes = 0.0
-    for sample in samples:
-        w = sample.weight
-        objects, size, of_objects, of_bytes = objects + w.objects, size + w.bytes, of_objects + w.objects_variance, of_bytes + w.bytes_variance
-    return Estimate(objects, of_objects), Estimate(size, of_bytes)
+    @property
+    def stack_shown(self) -> tuple[Frame, ...]:
+        return self.stack or (_NOTHING,)
 
 
 @dataclass(frozen=True)
 class Profile:
-    """An image's samples, resolved."""
+    """An image's samples, resolved. `weights` has what a sample of each size stands for."""
 
     image: Image
     sites: tuple[Site, ...]
-    live: tuple[Live, ...]
+    weights: dict[int, Sum]
 
     @property
     def total(self) -> Amounts:
         return total(s.amounts for s in self.sites)
 
-    def age(self, sample: Live) -> int:
+    def age(self, sample: Sample) -> int:
         """Collections that a live sample has survived."""
         return max(self.image.collections - sample.collection, 0)
 
-
-def total(parts: Iterable[Amounts]) -> Amounts:
-    parts = list(parts)
-    sums = [Estimate(sum(e.value for e in some), sum(e.variance for e in some))
-            for some in ([getattr(p, name) for p in parts] for name in ("live_bytes", "live_objects", "allocated_bytes", "allocated_objects"))]
-    died = tuple(map(sum, zip(*(p.died for p in parts)))) or (0,) * len(AGES)
-    return Amounts(*sums, sum(p.live_samples for p in parts), sum(p.allocated_samples for p in parts), died)
+    def sum(self, samples: Iterable[Sample]) -> Sum:
+        """Of live ones."""
+        return added(self.weights[s.size_bytes] for s in samples)
 
 
 def from_image(image: Image) -> Profile:
@@ -157,37 +156,29 @@ def from_image(image: Image) -> Profile:
     if not image.period_bytes:
         raise BadInput(f"{image.source} has live numbers, but nothing was sampled; start the program with ASHLAR_PROFILE=FILE, "
                        'or call GC.config(profile: "on") in it; ashlar top shows the numbers')
-    live, frames, classes, stacks = _live(image), _frames(image), {}, {}
-    variances = [[0.0, 0.0] for _ in image.sites]
-    for sample in live:
-        variances[sample.site][0] += sample.weight.objects_variance
-        variances[sample.site][1] += sample.weight.bytes_variance
-    sites = []
-    for i, (entry, variance) in enumerate(zip(image.sites, variances)):
-        if entry.stack not in stacks:
-            stacks[entry.stack] = tuple(Frame(*frames[number][:2], line, frames[number][2]) for number, line in image.stack(entry.stack))
-        if entry.class_name not in classes:
-            classes[entry.class_name] = image.string(entry.class_name)
-        stack = (Frame(NO_ROOM, "", 0),) if i < _SITES_OF_OVERFLOW else stacks[entry.stack]
-        sites.append(Site(stack, classes[entry.class_name], PAYLOAD if entry.kind else CELL, entry.width, _amounts(entry, image.period_bytes, *variance)))
-    return Profile(image, tuple(sites), live)
+    weights = {size: _weight(size, image.period_bytes) for size in {s.size_bytes for s in image.samples}}
+    live: list[list[Sum]] = [[] for _ in image.sites]
+    for sample in image.samples:
+        live[sample.site].append(weights[sample.size_bytes])
+    strings, frame = cache(image.string), cache(lambda number, line: _frame(image, number, line))
+    stack = cache(lambda node: tuple(frame(*place) for place in image.stack(node)))
+    sites = [Site((Frame(NO_ROOM, "", 0),) if i < _SITES_OF_OVERFLOW else stack(entry.stack), strings(entry.class_name), PAYLOAD if entry.kind else CELL,
+                  entry.width, _amounts(entry, image.period_bytes, added(own))) for i, (entry, own) in enumerate(zip(image.sites, live))]
+    return Profile(image, tuple(sites), weights)
 
 
-def _live(image: Image) -> tuple[Live, ...]:
-    weights: dict[int, Weight] = {}
-    for size in {s.size_bytes for s in image.samples}:
-        least = max(float(size), 1.0)
-        p = amounts.probability(least, image.period_bytes)
-        weights[size] = Weight(1 / p, least / p, *amounts.variances(least, image.period_bytes))
-    return tuple(Live(s.site, s.collection, s.size_bytes, s.made_ms, weights[s.size_bytes]) for s in image.samples)
+def _weight(size_bytes: int, period_bytes: int) -> Sum:
+    size = max(float(size_bytes), 1.0)
+    p, (of_objects, of_bytes) = amounts.probability(size, period_bytes), amounts.variances(size, period_bytes)
+    return Sum(1, Estimate(1 / p, of_objects), Estimate(size / p, of_bytes))
 
 
-def _frames(image: Image) -> list[tuple[str, str, int]]:
-    """Label, path and first line."""
-    return [((image.string(f.label) or NOT_RUBY, image.string(f.path), f.first_line) if f.known else (NOT_RUBY, "", f.first_line)) for f in image.frames]
+def _frame(image: Image, number: int, line: int) -> Frame:
+    label, path, first_line, known = image.frames[number]
+    return Frame(image.string(label) or NOT_RUBY, image.string(path), line, first_line) if known else Frame(NOT_RUBY, "", line, first_line)
 
 
-def _amounts(entry: images.Site, period: int, live_objects_variance: float, live_bytes_variance: float) -> Amounts:
+def _amounts(entry: images.Site, period: int, live: Sum) -> Amounts:
     """Of a site. Payloads of one site have many sizes, which the image has of the live ones only: no sample adds more than period² to the
     variance of bytes, whatever its size, and that of objects is taken as if all were equal."""
     n, objects = entry.allocated_samples, entry.allocated_objects
@@ -195,8 +186,8 @@ def _amounts(entry: images.Site, period: int, live_objects_variance: float, live
         of_objects, of_bytes = (n * one for one in amounts.variances(entry.width, period))
     else:
         of_objects, of_bytes = max(objects ** 2 / max(n, 1) - objects, 0.0), n * period ** 2
-    return Amounts(Estimate(entry.live_bytes, live_bytes_variance), Estimate(entry.live_objects, live_objects_variance), Estimate(entry.allocated_bytes, of_bytes),
-                   Estimate(objects, of_objects), entry.live_samples, n, entry.died)
+    return Amounts(Sum(entry.live_samples, Estimate(entry.live_objects, live.objects.variance), Estimate(entry.live_bytes, live.bytes.variance)),
+                   Sum(n, Estimate(objects, of_objects), Estimate(entry.allocated_bytes, of_bytes)), entry.died)
 
 
 # ── Sums ───────────────────────────────────────────────────────────────────
@@ -211,26 +202,25 @@ class Group:
 
     def classes(self) -> list[str]:
         """Their classes, those with most live bytes, then most allocated, first."""
-        weights: dict[str, tuple[float, float]] = {}
+        found: dict[str, list[Amounts]] = {}
         for site in self.sites:
-            live, allocated = weights.get(site.class_shown, (0.0, 0.0))
-            weights[site.class_shown] = (live + site.amounts.live_bytes.value, allocated + site.amounts.allocated_bytes.value)
-        return sorted(weights, key=lambda name: weights[name], reverse=True)
+            found.setdefault(site.class_shown, []).append(site.amounts)
+        return sorted(found, key=lambda name: total(found[name]).weight, reverse=True)
 
 
 def group(sites: Sequence[Site], key: Callable[[Site], Hashable]) -> list[Group]:
     """Sums over the sites with the same key, most live bytes first."""
     found: dict[Hashable, list[Site]] = {}
     for site in sites:
-        if site.amounts.allocated_samples or site.amounts.live_samples:
+        if site.amounts.sampled:
             found.setdefault(key(site), []).append(site)
     groups = [Group(name, tuple(members), total(s.amounts for s in members)) for name, members in found.items()]
-    return sorted(groups, key=lambda g: (-g.amounts.live_bytes.value, -g.amounts.allocated_bytes.value, str(g.name)))
+    return sorted(groups, key=lambda g: (-g.amounts.live.bytes.value, -g.amounts.allocated.bytes.value, str(g.name)))
 
 
 def by_line(profile: Profile) -> list[Group]:
     """By the innermost line of Ruby; the name of each group is its `Frame`."""
-    return group(profile.sites, lambda s: Frame(s.frame.label, s.frame.path, s.frame.line))
+    return group(profile.sites, lambda s: s.line)
 
 
 def by_class(profile: Profile) -> list[Group]:
@@ -243,29 +233,26 @@ def by_width(profile: Profile) -> list[Group]:
     return sorted(groups, key=lambda g: (g.name is None, g.name or 0))
 
 
-@dataclass(frozen=True)
-class Row:
+class Row(NamedTuple):
     """Live samples of one age, or payloads of one range of sizes. `died` are the samples that died at that age."""
 
     name: str
-    samples: int
-    objects: Estimate
-    bytes: Estimate
+    live: Sum
     died: int = 0
 
 
 def by_age(profile: Profile) -> list[Row]:
     """Live samples by the collections they survived, and how many died having survived as many."""
-    bins: list[list[Live]] = [[] for _ in AGES]
-    for sample in profile.live:
+    bins: list[list[Sample]] = [[] for _ in AGES]
+    for sample in profile.image.samples:
         bins[min(profile.age(sample).bit_length(), len(AGES) - 1)].append(sample)
-    return [Row(name, len(own), *sums(own), died) for name, own, died in zip(AGES, bins, profile.total.died)]
+    return [Row(name, profile.sum(own), died) for name, own, died in zip(AGES, bins, profile.total.died)]
 
 
 def payloads_by_size(profile: Profile) -> list[Row]:
     """Live payloads by powers of two of their bytes."""
-    by_power: dict[int, list[Live]] = {}
-    for sample in profile.live:
+    by_power: dict[int, list[Sample]] = {}
+    for sample in profile.image.samples:
         if profile.sites[sample.site].kind == PAYLOAD:
             by_power.setdefault((max(sample.size_bytes, 1) - 1).bit_length(), []).append(sample)
-    return [Row(f"up to {amounts.setting(2 ** power)}", len(own), *sums(own)) for power, own in sorted(by_power.items())]
+    return [Row(f"up to {amounts.setting(2 ** power)}", profile.sum(own)) for power, own in sorted(by_power.items())]

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import datetime
 import math
+from collections.abc import Callable
 
 from ashlar import amounts
 from ashlar.heap import profile
-from ashlar.heap.profile import Amounts, Frame, Group, Profile, Row
+from ashlar.heap.profile import Amounts, Frame, Group, Profile, Row, Sum
 from ashlar.tables import Table
 
 _HEAD = ("live", "live objects", "allocated", "allocated objects", "samples live of all")
@@ -17,31 +17,26 @@ def facts(found: Profile) -> list[str]:
     """What the profile is of and how far it can be believed, a sentence each."""
     image, total = found.image, found.total
     counted = image.numbers.get("live_bytes", 0)
-    sentences = [
-        f"{image.program}: process {image.pid}, {image.ruby or 'Ruby'}, taken {moment(image.taken_ns)}, {image.origin}",
-        f"{total.allocated_samples:,} samples, one for about every {amounts.setting(image.period_bytes)} allocated; {total.live_samples:,} of them are live. "
+    return [
+        f"{image.program}: process {image.pid}, {image.ruby or 'Ruby'}, taken {amounts.moment(image.taken_ns / 1e9)}, {image.origin}",
+        f"{total.allocated.samples:,} samples, one for about every {amounts.setting(image.period_bytes)} allocated; {total.live.samples:,} of them are live. "
         f"Each figure is an estimate, ± half its 95 % interval; where no sample stands for it (–), it is below {amounts.memory(-math.log(0.05) * image.period_bytes)}",
-        f"live: {estimate(total.live_bytes)} by samples" + (f", {amounts.memory(counted)} by the heap's own count" if counted else ""),
+        f"live: {estimate(total.live.bytes)} by samples" + (f", {amounts.memory(counted)} by the heap's own count" if counted else ""),
     ]
-    return sentences
 
 
 def warnings(found: Profile) -> list[str]:
     image, said = found.image, []
     if image.samples_lost:
         said.append(f"{image.samples_lost:,} samples found no place in the tables: what they stand for is in no figure")
-    full = sum(s.amounts.allocated_samples for s in found.sites if s.stack and s.stack[0].label == profile.NO_ROOM)
+    full = sum(s.amounts.allocated.samples for s in found.sites if s.stack and s.stack[0].label == profile.NO_ROOM)
     if full:
         said.append(f"{full:,} samples are of lines for which the table of sites had no room; they are one line here")
     if image.torn:
         said.append("the program ended in the middle of a change to the profile: a sample or two may be wrong")
-    if found.total.live_samples < 20:
-        said.append(f"{found.total.live_samples} live samples say little; ASHLAR_PROFILE_BYTES=64K takes eight times as many as 512K")
+    if found.total.live.samples < 20:
+        said.append(f"{found.total.live.samples} live samples say little; ASHLAR_PROFILE_BYTES=64K takes eight times as many as 512K")
     return said
-
-
-def moment(ns: int) -> str:
-    return datetime.datetime.fromtimestamp(ns / 1e9, datetime.timezone.utc).strftime("%Y-%m-%d %H:%M:%S UTC")
 
 
 def estimate(e: amounts.Estimate) -> str:
@@ -54,21 +49,27 @@ def number(e: amounts.Estimate) -> str:
 
 
 def cells(found: Amounts) -> tuple[str, ...]:
-    return (estimate(found.live_bytes), number(found.live_objects), estimate(found.allocated_bytes), number(found.allocated_objects),
-            f"{found.live_samples:,} / {found.allocated_samples:,}")
+    return (*_sum(found.live), *_sum(found.allocated), f"{found.live.samples:,} / {found.allocated.samples:,}")
+
+
+def _sum(some: Sum) -> tuple[str, str]:
+    return estimate(some.bytes), number(some.objects)
 
 
 def tables(found: Profile, lines: int = 20) -> list[Table]:
     """By line, class, age and width; the first two with so many rows at most."""
-    made = [by_line(found, lines), _by_class(found, lines), _by_age(found), _by_width(found)]
-    sizes = profile.payloads_by_size(found)
-    return made + ([_payloads(sizes)] if sizes else [])
+    made = [_first("lines", ("line", "class"), profile.by_line(found), lines, lambda g: (title(g.name), classes(g))),
+            _first("classes", ("class",), profile.by_class(found), lines, lambda g: (str(g.name),)), _by_age(found), _by_width(found)]
+    sizes = tuple((r.name, *_row(r)) for r in profile.payloads_by_size(found))
+    return made + ([Table("payloads", "Live payloads by size", ("size", "live", "live objects", "samples live"), sizes)] if sizes else [])
 
 
-def by_line(found: Profile, lines: int) -> Table:
-    groups = profile.by_line(found)
-    rows = [(title(g.name), classes(g), *cells(g.amounts)) for g in groups[:lines]]
-    return Table("lines", "By line", ("line", "class", *_HEAD), tuple(rows), _rest(groups, lines, "line"))
+def _first(name: str, head: tuple[str, ...], groups: list[Group], lines: int, named: Callable[[Group], tuple[str, ...]]) -> Table:
+    """So many groups at most, and the sums of the others."""
+    rows, left = tuple((*named(g), *cells(g.amounts)) for g in groups[:lines]), groups[lines:]
+    others = profile.total(g.amounts for g in left)
+    return Table(name, f"By {head[0]}", (*head, *_HEAD), rows, f"{len(left):,} more {head[0] if len(left) == 1 else name} with {estimate(others.live.bytes)} live and "
+                 f"{estimate(others.allocated.bytes)} allocated; --lines {len(groups)} shows all, --form json has them too." if left else "")
 
 
 def title(frame: Frame) -> str:
@@ -79,20 +80,6 @@ def title(frame: Frame) -> str:
 def classes(g: Group) -> str:
     names = g.classes()
     return ", ".join(names[:2]) + (f" and {len(names) - 2} more" if len(names) > 2 else "")
-
-
-def _rest(groups: list[Group], lines: int, what: str) -> str:
-    left = groups[lines:]
-    if not left:
-        return ""
-    others = profile.total(g.amounts for g in left)
-    return (f"{len(left):,} more {what if len(left) == 1 else what + 's' if not what.endswith('s') else what + 'es'} with {estimate(others.live_bytes)} live and "
-            f"{estimate(others.allocated_bytes)} allocated; --lines {len(groups)} shows all, --form json has them too.")
-
-
-def _by_class(found: Profile, lines: int) -> Table:
-    groups = profile.by_class(found)
-    return Table("classes", "By class", ("class", *_HEAD), tuple((str(g.name), *cells(g.amounts)) for g in groups[:lines]), _rest(groups, lines, "class"))
 
 
 def _by_age(found: Profile) -> Table:
@@ -108,9 +95,5 @@ def _by_width(found: Profile) -> Table:
     return Table("widths", "By width", ("", *_HEAD), tuple(rows))
 
 
-def _payloads(rows: list[Row]) -> Table:
-    return Table("payloads", "Live payloads by size", ("size", "live", "live objects", "samples live"), tuple((r.name, *_row(r)) for r in rows))
-
-
 def _row(r: Row) -> tuple[str, ...]:
-    return (estimate(r.bytes), number(r.objects), f"{r.samples:,}")
+    return (*_sum(r.live), f"{r.live.samples:,}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import shutil
 import time
 from collections.abc import Sequence
@@ -12,7 +13,6 @@ from ashlar import amounts, processes
 from ashlar.errors import BadInput
 from ashlar.heap import image
 from ashlar.heap.image import Image
-from ashlar.heap.tables import moment
 from ashlar.said import one_line, say, visible
 from ashlar.tables import Table, table_text
 
@@ -49,12 +49,10 @@ class Rates:
 def read(pid: int) -> Reading:
     """Raises BadInput where the process has no image, is gone or may not be read."""
     found = image.read_process(pid, tables=False)
-    try:
+    with image.reading(pid):
         stat, status = processes.stat(pid), processes.status(pid)
-    except (FileNotFoundError, ProcessLookupError):
-        raise image.gone(pid) from None
-    if not stat:
-        raise image.gone(pid)
+        if not stat:
+            raise ProcessLookupError
     try:
         memory = processes.rollup(pid)
     except OSError:
@@ -67,11 +65,9 @@ def read_all(pids: Sequence[int] | None) -> list[Reading]:
     if pids is not None:
         return [read(pid) for pid in pids]
     found = []
-    for pid in image.processes():
-        try:
+    for pid in image.with_image():
+        with contextlib.suppress(BadInput):
             found.append(read(pid))
-        except BadInput:
-            continue
     return found
 
 
@@ -152,7 +148,7 @@ def listed(readings: Sequence[Reading]) -> str:
     if not readings:
         return f"no process that this user may read has live numbers; {image.UNSET}"
     made = [(str(r.pid), r.image.program, amounts.memory(r.number("live_bytes")), amounts.memory(r.rss_bytes),
-             amounts.rate(rates(r, None).allocated_bytes_per_s), f"{100 * rates(r, None).collector_share:.1f} %", moment(r.image.started_ns),
+             amounts.rate(rates(r, None).allocated_bytes_per_s), f"{100 * rates(r, None).collector_share:.1f} %", amounts.moment(r.image.started_ns / 1e9),
              amounts.setting(r.image.period_bytes) if r.image.sampling else "no") for r in sorted(readings, key=lambda r: r.pid)]
     return table_text(Table("processes", "", ("PID", "command", "live", "RSS", "allocation", "collector", "started", "samples every"), tuple(made)))
 

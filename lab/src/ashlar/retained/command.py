@@ -13,13 +13,14 @@ from ashlar.retained import analyser, content, picture, report
 from ashlar.said import say
 from ashlar.tables import show_parts
 
-FORMS = ("html", "md", "json")
-
-
 def run(asked) -> None:
     """Show the tables of a dump, and write the reports and the map that are asked for."""
     file, map_file = asked.file, asked.map
-    chosen = forms.chosen(asked.form, FORMS) if asked.form else []
+    def as_json(_) -> str:
+        return json.dumps({key: value for key, value in told.items() if key != "blocks"}, indent=1) + "\n"
+
+    makers = {"html": {".html": report.html}, "md": {".md": report.markdown}, "json": {".json": as_json}}
+    chosen = forms.chosen(asked.form, tuple(makers)) if asked.form else []
     if map_file and map_file.suffix not in (".svg", ".html"):
         raise BadInput(f"--map {map_file}: a file that ends with .svg or .html is wanted")
     if file != "-" and not Path(file).exists():
@@ -30,7 +31,7 @@ def run(asked) -> None:
         check_can_write(map_file)
     told = analyser.analyse(file, [*asked.classes, *asked.why], blocks=bool(map_file) or "html" in chosen)
     built = content.build(told, "standard input" if file == "-" else Path(file).name, asked.classes, asked.why)
-    written = [put(base.with_name(f"{base.name}.{form}"), _as(form, built, told), private=True) for form in chosen]
+    written = forms.write(built, chosen, makers, str(base))
     if map_file:
         drawn = picture.heap_map(built.blocks, palette.css_of_reader()) if map_file.suffix == ".svg" else report.html(built, map_alone=True)
         written.append(put(map_file, drawn, private=True))
@@ -45,11 +46,3 @@ def _base(file: str) -> Path:
         return Path("retained")
     path = Path(file)
     return path.with_name(re.sub(r"(\.(dump|json|jsonl|gz|heap))+$", "", path.name) + "-retained")
-
-
-def _as(form: str, built: content.Content, told: dict) -> str:
-    if form == "html":
-        return report.html(built)
-    if form == "md":
-        return report.markdown(built)
-    return json.dumps({key: value for key, value in told.items() if key != "blocks"}, indent=1) + "\n"

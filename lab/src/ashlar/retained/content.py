@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass, field
+from itertools import islice
 
 from ashlar import amounts
 from ashlar.tables import Table
@@ -12,6 +12,7 @@ _BLOCK_BYTES = 64 << 10
 _CLASSES = 25
 _LARGEST = 12
 _BRANCHES = 60
+_KEPT = ("kept by the line above it", "objects", "own", "retained", "of the heap")
 
 
 @dataclass(frozen=True)
@@ -54,8 +55,9 @@ def _row(step: dict) -> tuple[str, str, str]:
 
 
 def build(told: dict, name: str, classes: list[str], why: list[str]) -> Content:
+    whole = told["totals"]["reached_bytes"]
     subjects = [table for asked, subject in zip([*classes, *why], told["subjects"])
-                for table in _subject(asked, subject, told["totals"]["reached_bytes"], keeps=asked in classes)]
+                for table in (_class(subject, whole, keeps=asked in classes) if "class" in subject else _object(asked, subject, whole))]
     return Content(title=f"Who keeps what: {name}", facts=_facts(told), verdict=tuple(_verdict(told)), warnings=tuple(_warnings(told)),
                    tables=tuple(_tables(told)), subjects=tuple(subjects), tree=told["tree"], blocks=told["blocks"])
 
@@ -68,7 +70,7 @@ def _facts(told: dict) -> str:
     if source["pid"]:
         said.append(f"process {source['pid']}")
     if source["unix_seconds"]:
-        said.append(time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(source["unix_seconds"])))
+        said.append(amounts.moment(source["unix_seconds"]))
     return ", ".join(said)
 
 
@@ -112,19 +114,18 @@ def _tables(told: dict):
     rows = [(f"{i['label']} {i['address']}", amounts.memory(i["shallow_bytes"]), amounts.memory(i["retained_bytes"]), share(i["retained_bytes"], whole), steps(i["path"]))
             for i in told["largest"][:_LARGEST]]
     yield Table("largest", "Objects that retain most", ("object", "own", "retained", "of the heap", "a path from the roots"), tuple(rows))
-    rows = []
-    _branches(told["tree"]["below"], whole, 0, rows)
-    yield Table("tree", "What keeps what", ("kept by the line above it", "objects", "own", "retained", "of the heap"), tuple(rows[:_BRANCHES]),
+    rows = list(_branches(told["tree"]["below"], whole))
+    yield Table("tree", "What keeps what", _KEPT, tuple(rows[:_BRANCHES]),
                 "The dominator tree: if the objects of a line were gone, those below it would be freed. Objects of one class below one line are put together; "
                 "what several lines keep is beside them, not below one of them." + (f" {len(rows) - _BRANCHES} smaller lines are in the JSON." if len(rows) > _BRANCHES else ""))
     yield from _memory(told)
 
 
-def _branches(below: list[dict], whole: int, depth: int, rows: list) -> None:
+def _branches(below: list[dict], whole: int, depth: int = 0):
     for branch in below:
-        rows.append(("· " * depth + branch["label"], f"{branch['objects']:,}", amounts.memory(branch["shallow_bytes"]), amounts.memory(branch["retained_bytes"]),
-                     share(branch["retained_bytes"], whole)))
-        _branches(branch["below"], whole, depth + 1, rows)
+        yield ("· " * depth + branch["label"], f"{branch['objects']:,}", amounts.memory(branch["shallow_bytes"]), amounts.memory(branch["retained_bytes"]),
+               share(branch["retained_bytes"], whole))
+        yield from _branches(branch["below"], whole, depth + 1)
 
 
 def _memory(told: dict):
@@ -151,25 +152,21 @@ def _widths(widths: list[dict]):
         yield (f"{w['width_bytes']:,}", f"{w['blocks']:,}", f"{w['used']:,}", amounts.memory(used), amounts.memory(taken - used), share(used, taken))
 
 
-def _subject(asked: str, subject: dict, whole: int, keeps: bool):
-    if "class" in subject:
-        yield from _class(subject, whole, keeps)
-    else:
-        yield from _object(asked, subject, whole)
-
-
 def _class(c: dict, whole: int, keeps: bool):
     sizes = (f"{c['objects']:,} objects: {amounts.memory(c['cell_bytes'])} of cells, {amounts.memory(c['payload_bytes'])} of payloads. One by one they retain {amounts.memory(c['retained_bytes'])}; "
              f"all of them together {amounts.memory(c['together_bytes'])} ({share(c['together_bytes'], whole)} of the heap), in {c['together_objects']:,} objects.")
     ways = Table("ways", f"Why objects of {c['class']} are alive", ("a path from the roots", "objects", "own"),
                  tuple((steps(w["path"]), f"{w['objects']:,}", amounts.memory(w["shallow_bytes"])) for w in c["ways"]),
                  ("" if keeps else sizes + " ") + (f"{c['ways_in_all'] - len(c['ways']):,} more ways lead to fewer objects each." if c["ways_in_all"] > len(c["ways"]) else ""))
-    referrers = Table("referrers", f"Who refers to objects of {c['class']}", ("by class", "objects"), tuple((r["label"], f"{r['objects']:,}") for r in c["referrers"]))
     if keeps:
         yield Table("class", f"Objects of {c['class']} that retain most", ("address", "own", "retained", "of the heap"),
                     tuple((o["address"], amounts.memory(o["shallow_bytes"]), amounts.memory(o["retained_bytes"]), share(o["retained_bytes"], whole)) for o in c["largest"][:_LARGEST]), sizes)
     yield ways
-    yield referrers
+    yield _referrers(f"objects of {c['class']}", c)
+
+
+def _referrers(name: str, subject: dict) -> Table:
+    return Table("referrers", f"Who refers to {name}", ("by class", "objects"), tuple((r["label"], f"{r['objects']:,}") for r in subject["referrers"]))
 
 
 def _object(asked: str, o: dict, whole: int):
@@ -184,8 +181,6 @@ def _object(asked: str, o: dict, whole: int):
     yield Table("keepers", f"What must go for {asked} to be freed", ("any one of these", "address", "retained"),
                 tuple(map(_row, o.get("keepers", [])[:-1])),
                 "All paths lead through each of them. With categories of roots alone, several paths lead to it.")
-    yield Table("referrers", f"Who refers to {asked}", ("by class", "objects"), tuple((r["label"], f"{r['objects']:,}") for r in o["referrers"]))
-    rows: list = []
-    _branches(o.get("below", []), whole, 0, rows)
-    if rows:
-        yield Table("below", f"What {asked} keeps", ("kept by the line above it", "objects", "own", "retained", "of the heap"), tuple(rows[:_BRANCHES]))
+    yield _referrers(asked, o)
+    if rows := tuple(islice(_branches(o.get("below", []), whole), _BRANCHES)):
+        yield Table("below", f"What {asked} keeps", _KEPT, rows)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections import defaultdict
-from dataclasses import dataclass
+from collections import Counter, defaultdict
+from typing import NamedTuple
 
 from ashlar.said import xml
 
@@ -16,8 +16,7 @@ _NARROW, _WIDE = 32, 1024
 _SMALL, _LARGE = 16, 32768
 
 
-@dataclass
-class _Square:
+class _Square(NamedTuple):
     """Some neighbouring blocks: what most of them are used for, and their means."""
 
     use: str
@@ -26,25 +25,8 @@ class _Square:
     age: float | None
 
 
-def _squares(blocks: list) -> tuple[list[_Square], int]:
-    """The squares of a map in address order, and how many blocks each one stands for."""
-    count = sum(block[1] for block in blocks)
-    each = max(1, math.ceil(count / _SQUARES))
-    single = (block for block in blocks for _ in range(block[1]))
-    squares, group = [], []
-    for block in single:
-        group.append(block)
-        if len(group) == each:
-            squares.append(_square(group))
-            group = []
-    return squares + ([_square(group)] if group else []), each
-
-
 def _square(group: list) -> _Square:
-    kinds = defaultdict(int)
-    for use, _, width, _, _ in group:
-        kinds[use, width] += 1
-    use, width = max(kinds, key=kinds.get)
+    (use, width), _ = Counter((use, width) for use, _, width, _, _ in group).most_common(1)[0]
     used = [fill for kind, _, _, fill, _ in group if kind not in ("spare", "released")]
     aged = [age for *_, age in group if age is not None]
     return _Square(use, width, sum(used) / len(used) if used else None, sum(aged) / len(aged) if aged else None)
@@ -85,22 +67,21 @@ _PANELS = (("What a block is used for", _by_use), ("How full it is", _by_fill), 
 
 def heap_map(blocks: list, css: str = "") -> str:
     """Three maps of the same blocks: coloured by use and width, by how full they are, and by age."""
-    squares, each = _squares(blocks)
+    single = [block for block in blocks for _ in range(block[1])]
+    each = max(1, math.ceil(len(single) / _SQUARES))
+    squares = [_square(single[at:at + each]) for at in range(0, len(single), each)]
     rows = max(1, math.ceil(len(squares) / _COLUMNS))
     panel, parts = rows * _SIDE + 88, []
     for number, (title, colour_of) in enumerate(_PANELS):
         top = number * panel
         parts.append(f'<text class="ink" x="0" y="{top + 18}" font-size="15" font-weight="600">{xml(title)}</text>')
-        paths, legend = defaultdict(list), {}
+        paths = defaultdict(list)
         for index, square in enumerate(squares):
-            colour, meaning = colour_of(square)
-            legend.setdefault((colour, meaning), 0)
-            legend[colour, meaning] += 1
             y, x = divmod(index, _COLUMNS)
-            paths[colour, meaning].append(f"M{x * _SIDE} {top + 28 + y * _SIDE}h7v7h-7z")
+            paths[colour_of(square)].append(f"M{x * _SIDE} {top + 28 + y * _SIDE}h7v7h-7z")
         for (colour, meaning), path in paths.items():
             parts.append(f'<path fill="{colour}" d="{"".join(path)}"><title>{xml(meaning)}</title></path>')
-        parts += _legend(number, legend, top + 28 + rows * _SIDE)
+        parts += _legend(number, {meant: len(path) for meant, path in paths.items()}, top + 28 + rows * _SIDE)
     margin = 16 if css else 0
     alone = f"<style>text{{font-family:system-ui,'DejaVu Sans',sans-serif}}{css}</style><rect class=\"paper\" x=\"-{margin}\" y=\"-{margin}\" width=\"100%\" height=\"100%\"/>" if css else ""
     told = f"each square is {'a block' if each == 1 else f'{each} blocks'} of 64 KiB, in the order of their addresses, {_COLUMNS} in a line"

@@ -8,7 +8,7 @@ from functools import cache
 from operator import itemgetter
 
 from ashlar.shared.outline import Outline
-from ashlar.shared.process import EXCLUSIVE, PAGE_BYTES, PRESENT, Process, which
+from ashlar.shared.process import EXCLUSIVE, PAGE_BYTES, PRESENT, Process, some_of, which
 
 CELLS, PAYLOADS, LARGE, EMPTY = "cells", "payloads", "large", "empty"
 _OWN = which(PRESENT | EXCLUSIVE, PRESENT | EXCLUSIVE)
@@ -40,6 +40,13 @@ class Heap:
     def element_bytes(self, number: int) -> tuple[str, int]:
         return self.outline.element_bytes(self.kinds[number])
 
+    def in_use(self, number: int, content: bytes | None = None) -> bytes:
+        """Which cells or pieces of a block are in use: 1 or 0 for each. `content` is that of the block, where it was read already."""
+        what, size = self.element_bytes(number)
+        if what == CELLS:
+            return self.cells(number, size, self.outline.live)
+        return self.used_pieces(number, size, self.block(number) if content is None else content)
+
     def block(self, number: int) -> bytearray:
         """The bytes of a block."""
         o = self.outline
@@ -53,15 +60,9 @@ class Heap:
         each = self.outline.block_bytes // self.outline.granule_bytes
         return self.states[number * each:(number + 1) * each]
 
-    def _cells(self, number: int, width: int, bit: int) -> bytes:
+    def cells(self, number: int, width: int, bit: int) -> bytes:
         """Which cells of a block have a bit in the state of their first granule: 1 or 0 for each."""
-        return bytes(_first_granules(width, self.outline)(self._states(number))).translate(_with_bit(bit))
-
-    def live_cells(self, number: int, width: int) -> bytes:
-        return self._cells(number, width, self.outline.live)
-
-    def old_cells(self, number: int, width: int) -> bytes:
-        return self._cells(number, width, self.outline.old)
+        return bytes(_first_granules(width, self.outline)(self._states(number))).translate(some_of(bit))
 
     def used_pieces(self, number: int, size: int, content: bytes) -> bytearray:
         """Which pieces are in use, or kept by a thread's cache: all that were handed out before, and are neither in the block's list nor noted as free.
@@ -102,11 +103,6 @@ def _table(process: Process, start: int, size: int) -> bytes:
 @cache
 def _first_granules(width: int, outline: Outline) -> itemgetter:
     return itemgetter(*(cell * width // outline.granule_bytes for cell in range(outline.block_bytes // width)))
-
-
-@cache
-def _with_bit(bit: int) -> bytes:
-    return bytes(byte & bit != 0 for byte in range(256))
 
 
 def bytes_of_pages(live: bytes, size: int, block_bytes: int, page_bytes: int = PAGE_BYTES) -> list[int]:

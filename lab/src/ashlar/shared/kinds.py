@@ -29,6 +29,9 @@ class Amount:
     def __add__(self, other: Amount) -> Amount:
         return Amount(self.shared + other.shared, self.dirty + other.dirty, self.clean + other.clean, self.swapped + other.swapped)
 
+    def __truediv__(self, count: int) -> Amount:
+        return Amount(self.shared / count, self.dirty / count, self.clean / count, self.swapped / count)
+
     @property
     def resident(self) -> float:
         return self.shared + self.dirty + self.clean
@@ -86,8 +89,7 @@ def of_heap(heap: Heap) -> dict[str, Amount]:
         if what in (LARGE, EMPTY):
             found[LARGE_PAYLOADS if what == LARGE else EMPTY_BLOCKS] += whole(pages)
             continue
-        live = heap.live_cells(number, size) if what == CELLS else heap.used_pieces(number, size, heap.block(number))
-        used = bytes_of_pages(live, size, heap.outline.block_bytes)
+        used = bytes_of_pages(heap.in_use(number), size, heap.outline.block_bytes)
         found[f"{CELLS if what == CELLS else PAYLOADS} of {size} bytes"] += weighed(pages, used)
         found[FREE_CELLS if what == CELLS else FREE_PIECES] += weighed(pages, (PAGE_BYTES - size for size in used))
     return found

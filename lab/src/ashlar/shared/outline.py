@@ -6,7 +6,7 @@ The library, or the Ruby with Ashlar inside, has an ELF note that leads to an ou
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from ashlar.errors import BadInput
 from ashlar.shared.process import PAGE_BYTES, Process
@@ -14,16 +14,15 @@ from ashlar.shared.process import PAGE_BYTES, Process
 VERSION = 1
 TABLE_NAMES = ("states of cells", "kinds of blocks", "descriptors of blocks")
 _NAME, _TYPE = b"Ashlar.heap\0", 1
-_LAYOUT, _WIDTHS, _CLASSES = 14, 24, 58
-_FORM = struct.Struct(f"<II5Q{_LAYOUT}I{_WIDTHS}H{_CLASSES}H")
+_WIDTHS, _CLASSES = 24, 58
+_FORM = struct.Struct(f"<II5Q14I{_WIDTHS}H{_CLASSES}H")
 _PT_LOAD, _PT_NOTE = 1, 4
 _NOTE_BYTES_MAX = 1 << 16
 _RESERVED_BYTES_MAX = 1 << 42  # no heap reserves more; another user's process may show anything to root
 
 
-@dataclass(frozen=True)
-class Outline:
-    """Addresses of a heap and its tables, and their layout. Two fields are read of a block's descriptor, at these places."""
+class Outline(NamedTuple):
+    """Addresses of a heap and its tables, and their layout, as the note's outline has them. Two fields are read of a block's descriptor, at these places."""
 
     start: int
     reserved_bytes: int
@@ -33,7 +32,9 @@ class Outline:
     block_bytes: int
     granule_bytes: int
     first_cells: int
+    width_count: int
     first_payloads: int
+    class_count: int
     arenas: int
     span: int
     span_rest: int
@@ -114,15 +115,13 @@ def parse(content: bytes, source: str) -> Outline | None:
                        "use the ashlar that came with its library")
     if size < _FORM.size or len(content) < _FORM.size:
         raise BadInput(f"the heap's outline of {source} is damaged: it has {len(content)} bytes in place of {_FORM.size}; look at what runs there")
-    _, _, start, reserved, kinds, states, blocks, *rest = _FORM.unpack_from(content)
-    layout, widths, classes = rest[:_LAYOUT], rest[_LAYOUT:_LAYOUT + _WIDTHS], rest[_LAYOUT + _WIDTHS:]
-    (block, granule, first_cells, width_count, first_payloads, class_count, arenas, span, span_rest, live, old, entry, free,
-     untouched) = layout
-    if (width_count, class_count) != (_WIDTHS, _CLASSES) or not block or not granule or not all(widths) or not all(classes):
-        raise BadInput(f"the heap's outline of {source} is damaged: {width_count} widths and {class_count} classes; look at what runs there")
-    if not start:
+    fields = _FORM.unpack_from(content)[2:]
+    o = Outline(*fields[:-_WIDTHS - _CLASSES], fields[-_WIDTHS - _CLASSES:-_CLASSES], fields[-_CLASSES:])
+    if (o.width_count, o.class_count) != (_WIDTHS, _CLASSES) or not o.block_bytes or not o.granule_bytes or not all(o.widths) or not all(o.classes):
+        raise BadInput(f"the heap's outline of {source} is damaged: {o.width_count} widths and {o.class_count} classes; look at what runs there")
+    if not o.start:
         return None
-    if block % PAGE_BYTES or reserved > _RESERVED_BYTES_MAX or not 0 < entry <= 4096 or max(free, untouched) > entry - 8 or min(widths + classes) < 16:
-        raise BadInput(f"the heap's outline of {source} is damaged: it has {reserved} bytes in blocks of {block}; look at what runs there")
-    return Outline(start, reserved, kinds, states, blocks, block, granule, first_cells, first_payloads, arenas, span, span_rest, live, old, entry, free,
-                   untouched, tuple(widths), tuple(classes))
+    if (o.block_bytes % PAGE_BYTES or o.reserved_bytes > _RESERVED_BYTES_MAX or not 0 < o.entry_bytes <= 4096
+            or max(o.free_field, o.untouched_field) > o.entry_bytes - 8 or min(o.widths + o.classes) < 16):
+        raise BadInput(f"the heap's outline of {source} is damaged: it has {o.reserved_bytes} bytes in blocks of {o.block_bytes}; look at what runs there")
+    return o

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property, partial
 from pathlib import Path
 
-from ashlar.errors import BadInput
-from ashlar.processes import name_of, numbers, rollup, stat
+from ashlar import processes
 
 PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 
@@ -24,7 +23,10 @@ def which(mask: int, wanted: int) -> bytes:
     return bytes(byte & mask == wanted for byte in range(256))
 
 
-_HELD = bytes(byte & (PRESENT | SWAPPED) != 0 for byte in range(256))
+@cache
+def some_of(bits: int) -> bytes:
+    """The same, for each byte that has some of these bits."""
+    return bytes(byte & bits != 0 for byte in range(256))
 
 
 @dataclass(frozen=True)
@@ -36,26 +38,28 @@ class Mapping:
     path: str
 
 
+reading = partial(processes.reading, what="the memory of process", gone="give the number of a parent that runs",
+                  refused="be root, or its user where kernel.yama.ptrace_scope is 0")
+
+
 class Process:
     """One process. Opening it needs the right to trace it; what goes wrong later is that it has ended."""
 
     def __init__(self, pid: int):
-        self.pid, self.name = pid, name_of(pid)
-        try:
+        self.pid, self.name = pid, processes.name_of(pid)
+        with reading(pid):
             self._memory = os.open(f"/proc/{pid}/mem", os.O_RDONLY | os.O_CLOEXEC)
             self._pagemap = os.open(f"/proc/{pid}/pagemap", os.O_RDONLY | os.O_CLOEXEC)
-        except (FileNotFoundError, ProcessLookupError):
-            raise gone(pid) from None
-        except PermissionError:
-            raise _not_allowed(pid, self.name) from None
 
     @cached_property
     def mappings(self) -> list[Mapping]:
-        return [mapping(line) for line in self._told(lambda pid: Path(f"/proc/{pid}/maps").read_text()).splitlines()]
+        with reading(self.pid):
+            return [mapping(line) for line in Path(f"/proc/{self.pid}/maps").read_text().splitlines()]
 
     @cached_property
     def rollup(self) -> dict[str, int]:
-        return self._told(rollup)
+        with reading(self.pid):
+            return processes.rollup(self.pid)
 
     @cached_property
     def stack_pointers(self) -> list[int]:
@@ -70,42 +74,32 @@ class Process:
                 found.append(int(words[-2], 16))
         return found
 
-    def _told(self, read: Callable):
-        try:
-            return read(self.pid)
-        except PermissionError:
-            raise _not_allowed(self.pid, self.name) from None
-        except OSError:
-            raise gone(self.pid) from None
-
     def pages(self, start: int, end: int) -> bytes:
         """The highest byte of the entry of pagemap of each page of a range."""
         first, last, parts = start // PAGE_BYTES, -(-end // PAGE_BYTES), []
-        while first < last:
-            count = min(last - first, _CHUNK_PAGES)
-            try:
-                part = os.pread(self._pagemap, 8 * count, 8 * first)
-            except OSError:
-                raise gone(self.pid) from None
-            if not part:
-                raise gone(self.pid)
-            parts.append(part[7::8])
-            first += len(part) // 8
+        with reading(self.pid):
+            while first < last:
+                part = os.pread(self._pagemap, 8 * min(last - first, _CHUNK_PAGES), 8 * first)
+                if not part:
+                    raise ProcessLookupError
+                parts.append(part[7::8])
+                first += len(part) // 8
         return b"".join(parts)
 
     def read(self, start: int, count: int) -> bytes:
         """What memory holds; fewer bytes, or none, where some is not readable."""
-        try:
-            return os.pread(self._memory, count, start)
-        except ProcessLookupError:
-            raise gone(self.pid) from None
-        except OSError:
-            return b""
+        with reading(self.pid):
+            try:
+                return os.pread(self._memory, count, start)
+            except ProcessLookupError:
+                raise
+            except OSError:
+                return b""
 
     def read_held(self, start: int, count: int) -> bytearray:
         """Bytes of a range of whole pages, zero where it holds no memory: what is not there is not brought in."""
         made = bytearray(count)
-        for first, last in runs(self.pages(start, start + count).translate(_HELD)):
+        for first, last in runs(self.pages(start, start + count).translate(some_of(PRESENT | SWAPPED))):
             at, size = first * PAGE_BYTES, min(last * PAGE_BYTES, count) - first * PAGE_BYTES
             found = b""
             while len(found) < size and (part := self.read(start + at + len(found), size - len(found))):
@@ -130,24 +124,9 @@ def runs(wanted: bytes) -> Iterator[tuple[int, int]]:
     return (found.span() for found in re.finditer(b"\x01+", wanted))
 
 
-def tree(pid: int) -> list[tuple[int, int]]:
+def tree(pid: int) -> dict[int, int]:
     """A process and all that it and its children have started, each with its parent, a parent before its children."""
-    children: dict[int, list[int]] = {}
-    for other in numbers():
-        if told := stat(other):
-            children.setdefault(told.parent, []).append(other)
-    first = stat(pid)
-    if not first:
-        raise gone(pid)
-    found = [(pid, first.parent)]
-    for one, _ in found:
-        found += [(child, one) for child in sorted(children.get(one, ()))]
-    return found
-
-
-def gone(pid: int) -> BadInput:
-    return BadInput(f"there is no process {pid}; give the number of a parent that runs")
-
-
-def _not_allowed(pid: int, name: str) -> BadInput:
-    return BadInput(f"not allowed to read the memory of process {pid} ({name}); be root, or its user where kernel.yama.ptrace_scope is 0")
+    with reading(pid):
+        if not (first := processes.stat(pid)):
+            raise ProcessLookupError
+    return {pid: first.parent, **{child: parent for child, parent in processes.descendants(pid) if processes.stat(child)}}

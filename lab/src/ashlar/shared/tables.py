@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from ashlar import amounts
 from ashlar.shared import kinds, written
@@ -23,7 +23,7 @@ def facts(found: Findings) -> list[str]:
     sentences = [f"{first.name} ({first.pid})" + (f" and {count - 1} other process{'es' if count > 2 else ''}" if count > 1 else "") + f": PSS {pss} together"]
     if not forked:
         return [*sentences, "no other process of this tree was forked with this heap, so there is nothing to compare"]
-    whole = _mean(forked, lambda m: m.total)
+    whole = _mean([m.total for m in forked])
     by_group = _mean_by_group(forked)
     largest = sorted(by_group, key=lambda g: -by_group[g].dirty)[:3]
     sentences.append(f"a forked process shares {amounts.memory(whole.shared)} of the {amounts.memory(whole.resident)} that it has in memory and has written "
@@ -74,7 +74,7 @@ def _detail(found: Findings, lines: int) -> Table:
     """Cells by width, payloads by class, table by table; without forked processes of the first one."""
     of = found.forked or found.members[:1]
     names = {name for m in of for name in m.amounts}
-    mean = {name: _mean(of, lambda m, name=name: m.amounts.get(name, Amount())) for name in names if kinds.group_of(name) in ("cells", "payloads", "tables")}
+    mean = {name: _mean([m.amounts.get(name, Amount()) for m in of]) for name in names if kinds.group_of(name) in ("cells", "payloads", "tables")}
     order = sorted(mean, key=lambda n: (-mean[n].dirty, -mean[n].shared, n))
     rows = [(n, _memory(mean[n].shared), _memory(mean[n].dirty), _percent(mean[n].dirty, mean[n].resident)) for n in order[:lines]]
     left = len(order) - len(rows)
@@ -103,16 +103,13 @@ def _types(forked: Sequence[Member], lines: int) -> Table:
 
 # ── Arithmetic and words ───────────────────────────────────────────────────
 
-def _mean(members: Sequence[Member], of: Callable[[Member], Amount]) -> Amount:
-    whole, count = sum((of(m) for m in members), Amount()), max(len(members), 1)
-    return Amount(whole.shared / count, whole.dirty / count, whole.clean / count, whole.swapped / count)
+def _mean(found: Sequence[Amount]) -> Amount:
+    return sum(found, Amount()) / len(found)
 
 
 def _mean_by_group(members: Sequence[Member]) -> dict[str, Amount]:
-    if not members:
-        return {}
-    each = {m.pid: kinds.by_group(m.amounts) for m in members}
-    return {group: _mean(members, lambda m, group=group: each[m.pid][group]) for group in kinds.GROUPS}
+    each = [kinds.by_group(m.amounts) for m in members]
+    return {group: _mean([amounts[group] for amounts in each]) for group in kinds.GROUPS} if each else {}
 
 
 def _memory(size_bytes: float) -> str:

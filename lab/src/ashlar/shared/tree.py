@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -43,38 +44,29 @@ class Findings:
 def look(pid: int) -> Findings:
     """Raises BadInput where no process of the tree has a heap that may be read."""
     heaps: dict[int, Heap] = {}
-    parents = dict(process.tree(pid))
+    parents = process.tree(pid)
     members, warnings, problems = [], [], []
-    try:
+    with contextlib.ExitStack() as opened:
         for one in parents:
             try:
-                members.append(_member(one, heaps, parents))
+                members.append(_member(opened.enter_context(contextlib.closing(Process(one))), heaps, parents))
             except BadInput as problem:
-                heaps.pop(one, None)
                 problems.append(problem)
         if not members:
             raise problems[0]
         if problems:
             warnings.append(f"{len(problems)} process{'es are' if len(problems) > 1 else ' is'} left out: {problems[0]}")
         warnings += _parent_outside(pid, parents[pid], heaps)
-    finally:
-        for found in heaps.values():
-            found.process.close()
     return Findings(tuple(members), tuple(warnings))
 
 
-def _member(pid: int, heaps: dict[int, Heap], parents: dict[int, int]) -> Member:
-    one = Process(pid)
-    try:
-        found = heap.read(one, outline.find(one))
-        amounts = {**kinds.of_heap(found), **kinds.elsewhere(one, found.outline)}
-        forker = next((heaps[p] for p in _ancestors(pid, parents) if p in heaps and heaps[p].outline == found.outline), None)
-        differs = written.compare(forker, found) if forker else None
-        member = Member(pid, one.name, forker.process.pid if forker else None, one.rollup.get("Rss", 0), one.rollup.get("Pss", 0), amounts, differs)
-    except BaseException:
-        one.close()
-        raise
-    heaps[pid] = found
+def _member(one: Process, heaps: dict[int, Heap], parents: dict[int, int]) -> Member:
+    found = heap.read(one, outline.find(one))
+    amounts = {**kinds.of_heap(found), **kinds.elsewhere(one, found.outline)}
+    forker = next((heaps[p] for p in _ancestors(one.pid, parents) if p in heaps and heaps[p].outline == found.outline), None)
+    differs = written.compare(forker, found) if forker else None
+    member = Member(one.pid, one.name, forker.process.pid if forker else None, one.rollup.get("Rss", 0), one.rollup.get("Pss", 0), amounts, differs)
+    heaps[one.pid] = found
     return member
 
 
@@ -85,17 +77,7 @@ def _ancestors(pid: int, parents: dict[int, int]) -> Iterator[int]:
 
 def _parent_outside(pid: int, parent: int, heaps: dict[int, Heap]) -> list[str]:
     """Says so when the process was forked by one that was not asked for."""
-    if pid not in heaps:
-        return []
-    try:
-        above = Process(parent)
-    except BadInput:
-        return []
-    try:
-        if outline.find(above) == heaps[pid].outline:
+    with contextlib.suppress(BadInput), contextlib.closing(Process(parent)) as above:
+        if pid in heaps and outline.find(above) == heaps[pid].outline:
             return [f"process {pid} was forked by {parent} ({above.name}), which this leaves out; ashlar shared {parent} compares both"]
-    except BadInput:
-        pass
-    finally:
-        above.close()
     return []

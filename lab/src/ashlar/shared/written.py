@@ -23,9 +23,8 @@ LARGE_WRITTEN = "payloads over 32 KiB"
 NEW_CELLS, NEW_PAYLOADS, NEW_LARGE = "blocks taken since: cells", "blocks taken since: payloads", "blocks taken since: payloads over 32 KiB"
 EMPTIED, BOTH_EMPTY = "blocks emptied since", "blocks empty in both"
 SAME, SAME_ELSEWHERE = "nothing differs: blocks", "nothing differs: elsewhere"
-TABLES = tuple(TABLE_NAMES)
 CAUSES = (LIVE, DIED, REPLACED, REUSED, FREE, PIECE_LIVE, PIECE_FREED, PIECE_REUSED, PIECE_FREE, LARGE_WRITTEN, NEW_CELLS, NEW_PAYLOADS, NEW_LARGE,
-          EMPTIED, BOTH_EMPTY, *TABLES, LIBC, JIT, STACKS, FILES, OTHER, SAME, SAME_ELSEWHERE)
+          EMPTIED, BOTH_EMPTY, *TABLE_NAMES, LIBC, JIT, STACKS, FILES, OTHER, SAME, SAME_ELSEWHERE)
 _BIT = {cause: 1 << i for i, cause in enumerate(CAUSES)}
 
 # Ruby's types, by the five lowest bits of a cell's first word.
@@ -106,17 +105,14 @@ def _block(parent: Heap, child: Heap, number: int, was: tuple[str, int] | None) 
         return masks(differs, len(own), lambda cell: _BIT[LARGE_WRITTEN], len(before), 1, 0), {}
     first, second = memoryview(before).cast("Q"), memoryview(after).cast("Q")
     count, free = len(before) // size, FREE if what == CELLS else PIECE_FREE
-    if what == CELLS:
-        lived, lives = parent.live_cells(number, size), child.live_cells(number, size)
-        old = [is_old and was_old for is_old, was_old in zip(parent.old_cells(number, size), child.old_cells(number, size))]
+    lived, lives = parent.in_use(number, before), child.in_use(number, after)
+    was_old, is_old = (heap.cells(number, size, heap.outline.old) if what == CELLS else () for heap in (parent, child))
 
-        def cause(cell: int) -> str:
-            return of_cell(lived[cell], lives[cell], old[cell] and is_same(first, second, cell * size // 8))
-    else:
-        used_before, used_now = parent.used_pieces(number, size, before), child.used_pieces(number, size, after)
+    def cause(cell: int) -> str:
+        if what == PAYLOADS:
+            return of_piece(lived[cell], lives[cell])
+        return of_cell(lived[cell], lives[cell], was_old[cell] and is_old[cell] and is_same(first, second, cell * size // 8))
 
-        def cause(cell: int) -> str:
-            return of_piece(used_before[cell], used_now[cell])
     causes = {cell: cause(cell) for cell in {word * 8 // size for word in differs} if cell < count}
     types = Counter(type_of(second[cell * size // 8]) for cell, found in causes.items() if found == LIVE)
     return masks(differs, len(own), lambda cell: _BIT[causes[cell]], size, count, _BIT[free]), types

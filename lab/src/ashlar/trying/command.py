@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import os
 import shutil
@@ -11,9 +12,10 @@ import textwrap
 import time
 from pathlib import Path
 
+from ashlar import forms
 from ashlar.errors import BadInput
-from ashlar.files import check_can_write, put, to_standard_output
-from ashlar.forms import STANDARD_OUTPUT, TERMINAL, chosen
+from ashlar.files import check_can_write
+from ashlar.forms import STANDARD_OUTPUT, TERMINAL
 from ashlar.said import say, visible
 from ashlar.tables import show_parts
 from ashlar.trying import page, report, rubies, server
@@ -23,13 +25,13 @@ from ashlar.trying.requests import RATE_MAX
 from ashlar.trying.rubies import ASHLAR, STOCK, Ruby
 from ashlar.trying.run import Plan, Run, carry_out
 
-FORMS = (TERMINAL, "html", "json")
+_MAKERS = {"html": {".html": page.render}, "json": {".json": report.as_json}}
 _ROUNDS_MAX = 50
 
 
 def run(asked) -> int:
     """The whole of it; the exit status."""
-    forms, base = _forms(asked)
+    chosen = _forms(asked)
     plan = _plan(asked)
     sides, gems_of = _rubies(asked)
     _check_gems(gems_of, sides.get(ASHLAR))
@@ -41,7 +43,7 @@ def run(asked) -> int:
         if any(r.interrupted for r in runs):
             raise KeyboardInterrupt
         raise BadInput("the command ended before its memory could be read once; give it more to do")
-    _show(done, forms, base)
+    _show(done, chosen, asked.output)
     if any(r.interrupted for r in runs):
         return 130
     return 1 if any(r.status for r in runs) else 0
@@ -49,13 +51,13 @@ def run(asked) -> int:
 
 # ── What is asked for ──────────────────────────────────────────────────────
 
-def _forms(asked) -> tuple[list[str], str | None]:
-    forms = chosen(asked.form, FORMS)
-    if asked.output == STANDARD_OUTPUT and forms not in (["html"], ["json"]):
+def _forms(asked) -> list[str]:
+    chosen = forms.chosen(asked.form, (TERMINAL, *_MAKERS))
+    if asked.output == STANDARD_OUTPUT and chosen not in (["html"], ["json"]):
         raise BadInput("--output - is one form on standard output; write --form json --output -")
-    if forms != [TERMINAL] and asked.output != STANDARD_OUTPUT:
+    if chosen != [TERMINAL] and asked.output != STANDARD_OUTPUT:
         check_can_write(Path(asked.output or "ashlar-try"))
-    return forms, asked.output
+    return chosen
 
 
 def _plan(asked) -> Plan:
@@ -120,22 +122,18 @@ def _run_all(plan: Plan, sides: dict[str, Ruby], gems_of: Ruby, rounds: int) -> 
     """By turns, and the other one first in every second round. Ctrl-C ends it with what there is."""
     signal.signal(signal.SIGHUP, signal.default_int_handler)  # a terminal that is closed leaves nothing behind
     runs, progress = [], _Progress(rounds)
-    for number in range(1, rounds + 1):
-        for side in (sides if number % 2 else reversed(sides)):
-            try:
-                found = carry_out(plan, side, number, sides[side], gems_of, progress.tell)
-            except KeyboardInterrupt:  # between two runs
-                found = None
-            finally:
-                progress.clear()
-            if found is None:
-                if runs:
-                    runs[-1].interrupted = True
-                return runs
-            _check_programs(found, sides[side])
-            runs.append(found)
-            if found.interrupted:
-                return runs
+    try:
+        for number in range(1, rounds + 1):
+            for side in (sides if number % 2 else reversed(sides)):
+                runs.append(carry_out(plan, side, number, sides[side], gems_of, progress.tell))
+                _check_programs(runs[-1], sides[side])
+                if runs[-1].interrupted:
+                    return runs
+    except KeyboardInterrupt:  # between two runs
+        if runs:
+            runs[-1].interrupted = True
+    finally:
+        progress.clear()
     return runs
 
 
@@ -185,32 +183,21 @@ class _Progress:
 
 # ── Showing ────────────────────────────────────────────────────────────────
 
-def _show(found: Found, forms: list[str], output: str | None) -> None:
-    made = {"html": page.render, "json": report.as_json}
-    if output == STANDARD_OUTPUT:
-        to_standard_output(made[forms[0]](found))
-        return
-    if TERMINAL in forms:
+def _show(found: Found, chosen: list[str], output: str | None) -> None:
+    if TERMINAL in chosen:
         width = shutil.get_terminal_size().columns
         say("\n".join(_folded(line, width) for line in report.facts(found)) + ("\n" if found.verdict else ""))
         show_parts(found.verdict, [report.table(found)], found.warnings, report.picture(found, width))
-    base = _unused(output, forms)
-    written = [str(put(base.with_name(f"{base.name}.{form}"), made[form](found))) for form in forms if form in made]
-    if written:
-        say(f"\nwrote {' and '.join(written)}")
+    files = [form for form in chosen if form != TERMINAL]
+    if written := forms.write(found, files, _MAKERS, output or _unused(files), private=False):
+        say(f"\nwrote {' and '.join(map(str, written))}")
 
 
 def _folded(line: str, width: int) -> str:
     return textwrap.fill(line, width, subsequent_indent="  ", break_on_hyphens=False) if sys.stdout.isatty() else line
 
 
-def _unused(output: str | None, forms: list[str]) -> Path:
-    """What was named; else a name that no earlier run has taken."""
-    if output:
-        return Path(output)
-    number = 1
-    while True:
-        base = Path(f"ashlar-try{f'-{number}' if number > 1 else ''}")
-        if not any(base.with_name(f"{base.name}.{form}").exists() for form in forms):
-            return base
-        number += 1
+def _unused(endings: list[str]) -> str:
+    """A name that no earlier run has taken."""
+    names = (f"ashlar-try{f'-{number}' if number > 1 else ''}" for number in itertools.count(1))
+    return next(name for name in names if not any(Path(f"{name}.{ending}").exists() for ending in endings))

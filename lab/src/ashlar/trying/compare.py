@@ -62,29 +62,29 @@ def figures(runs: Sequence[Run]) -> list[Figure]:
     usable = [run for run in runs if _in_window(run)]
     ended, asked = any(run.ended for run in usable), any(run.answered for run in usable)
     during = " while asked" if asked else ""
+
+    def of(name: str, label: str, write: Callable[[float], str], value: Callable[[Run], float | None], kind: str = "", headline: str = "") -> Figure:
+        values = {side: tuple(v for run in usable if run.side == side and (v := value(run)) is not None) for side in (STOCK, ASHLAR)}
+        return Figure(name, label, write, values, kind, headline, any(run.others > OTHERS for run in usable))
+
     made = [
-        _of("memory", "memory, mean" if ended else "memory, settled", amounts.memory, usable, _mean_pss if ended else settled_pss, "memory", "memory"),
-        _of("peak_memory", "memory, peak", amounts.memory, usable, _peak_pss, "memory", "peak memory" if ended else ""),
-        _of("workers_dirty", "private dirty of workers", amounts.memory, usable, _workers_dirty, "memory"),
-        _of("cpu_s", f"CPU time{during}", _seconds, usable, lambda run: run.cpu_s, "time", "CPU time"),
-        _of("wall_s", "time until it ended", _seconds, usable, lambda run: run.wall_s if run.ended else None, "time", "time until it ended"),
-        _of("collector_s", f"time in GC{during}", _seconds, usable, lambda run: run.collected.collector_s if _all_told(run) else None, "time"),
-        _of("collector_share", "GC's share of the CPU time", _percent, usable, _collector_share),
-        _of("collections", "collections", amounts.count, usable, lambda run: run.collected.collections if _all_told(run) else None),
-        _of("full_collections", "of these major", amounts.count, usable, lambda run: run.collected.full if _all_told(run) else None),
-        _of("p50_s", "p50 of requests", _milliseconds, usable, _percentile(0.50), "requests", "p50"),
-        _of("p90_s", "p90", _milliseconds, usable, _percentile(0.90), "requests", "p90"),
-        _of("p99_s", "p99", _milliseconds, usable, _percentile(0.99), "requests", "p99"),
-        _of("failed", "requests that failed", lambda v: f"{v:,.0f}", usable, lambda run: run.answered.failed if run.answered else None),
-        _of("ready_s", "until it answered" if asked else "until it listened", _seconds, usable, lambda run: run.ready_s),
+        of("memory", "memory, mean" if ended else "memory, settled", amounts.memory, _mean_pss if ended else settled_pss, "memory", "memory"),
+        of("peak_memory", "memory, peak", amounts.memory, lambda run: max(s.pss_bytes for s in _in_window(run)), "memory", "peak memory" if ended else ""),
+        of("workers_dirty", "private dirty of workers", amounts.memory, _workers_dirty, "memory"),
+        of("cpu_s", f"CPU time{during}", _seconds, lambda run: run.cpu_s, "time", "CPU time"),
+        of("wall_s", "time until it ended", _seconds, lambda run: run.wall_s if run.ended else None, "time", "time until it ended"),
+        of("collector_s", f"time in GC{during}", _seconds, lambda run: run.collected.collector_s if _all_told(run) else None, "time"),
+        of("collector_share", "GC's share of the CPU time", lambda v: amounts.percent(v, 1, 1),
+           lambda run: run.collected.collector_s / run.cpu_s if _all_told(run) and run.cpu_s else None),
+        of("collections", "collections", amounts.count, lambda run: run.collected.collections if _all_told(run) else None),
+        of("full_collections", "of these major", amounts.count, lambda run: run.collected.full if _all_told(run) else None),
+        of("p50_s", "p50 of requests", _milliseconds, _percentile(0.50), "requests", "p50"),
+        of("p90_s", "p90", _milliseconds, _percentile(0.90), "requests", "p90"),
+        of("p99_s", "p99", _milliseconds, _percentile(0.99), "requests", "p99"),
+        of("failed", "requests that failed", lambda v: f"{v:,.0f}", lambda run: run.answered.failed if run.answered else None),
+        of("ready_s", "until it answered" if asked else "until it listened", _seconds, lambda run: run.ready_s),
     ]
     return [figure for figure in made if any(figure.values.values())]
-
-
-def _of(name: str, label: str, write: Callable[[float], str], runs: Sequence[Run], value: Callable[[Run], float | None], kind: str = "",
-        headline: str = "") -> Figure:
-    values = {side: tuple(v for run in runs if run.side == side and (v := value(run)) is not None) for side in (STOCK, ASHLAR)}
-    return Figure(name, label, write, values, kind, headline, any(run.others > OTHERS for run in runs))
 
 
 # ── Figures of one run ─────────────────────────────────────────────────────
@@ -113,10 +113,6 @@ def _mean_pss(run: Run) -> float:
     return whole / at if at else found[-1].pss_bytes
 
 
-def _peak_pss(run: Run) -> float:
-    return max(s.pss_bytes for s in _in_window(run))
-
-
 def _workers_dirty(run: Run) -> float | None:
     half = _last_half(run)
     return sum(s.workers_dirty_bytes for s in half) / len(half) if any(s.workers for s in half) else None
@@ -124,10 +120,6 @@ def _workers_dirty(run: Run) -> float | None:
 
 def _all_told(run: Run) -> bool:
     return run.collected is not None and run.collected.silent == 0
-
-
-def _collector_share(run: Run) -> float | None:
-    return run.collected.collector_s / run.cpu_s if _all_told(run) and run.cpu_s else None
 
 
 def _percentile(share: float) -> Callable[[Run], float | None]:
@@ -232,7 +224,3 @@ def _seconds(value: float) -> str:
 
 def _milliseconds(value: float) -> str:
     return "failed" if math.isinf(value) else f"{value * 1e3:.3g} ms" if value < 1 else f"{value * 1e3:,.0f} ms"
-
-
-def _percent(value: float) -> str:
-    return f"{100 * value:.1f} %"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import os
 import signal
@@ -10,6 +11,7 @@ import time
 from pathlib import Path
 
 from ashlar.errors import BadInput
+from ashlar.processes import descendants
 from ashlar.trying import watch
 from ashlar.trying.launch import Launch
 
@@ -45,7 +47,7 @@ class Process:
     @property
     def running(self) -> bool:
         """Whether the command itself runs; asks after processes that have ended."""
-        for pid in [pid for pid, parent in watch.descendants() if parent == os.getpid()]:
+        for pid in [pid for pid, parent in descendants(os.getpid()) if parent == os.getpid()]:
             self._ask_after(pid)
         return self.status is None
 
@@ -65,7 +67,7 @@ class Process:
         return self._ended_cpu_s + watch.cpu_s()
 
     def pids(self) -> list[int]:
-        return [pid for pid, _ in watch.descendants()]
+        return [pid for pid, _ in descendants(os.getpid())]
 
     def end(self, grace_s: float) -> None:
         """Ask the command to end, then all of its processes, then end them."""
@@ -88,25 +90,21 @@ class Process:
             time.sleep(_LOOK_S)
 
     def _all(self, number: int) -> None:
-        try:
+        with contextlib.suppress(OSError):
             os.killpg(self.pid, number)
-        except OSError:
-            pass
         for pid in self.pids():
             _send(pid, number)
 
     def last_line(self) -> str:
-        """What it said last, to be told when it has failed."""
+        """What it said last, to be told behind how it has failed; nothing where it said nothing."""
         for path in (self.errors, self.output):
             lines = [line.strip() for line in path.read_text(errors="replace").splitlines()]
             lines = [line for line in lines if line and not line.startswith("from ")]  # the place where Ruby raised an error is above where it was called from
             if lines:
-                return lines[-1][:300]
+                return f"; the last line of its output: {lines[-1][:300]}"
         return ""
 
 
 def _send(pid: int, number: int) -> None:
-    try:
+    with contextlib.suppress(OSError):
         os.kill(pid, number)
-    except OSError:
-        pass

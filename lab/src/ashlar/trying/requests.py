@@ -5,13 +5,13 @@ A server that stalls is charged for every request that had to wait, not only for
 
 from __future__ import annotations
 
+import asyncio
 import bisect
-import errno
+import contextlib
 import math
-import selectors
-import socket
+import os
 import time
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
@@ -22,7 +22,6 @@ RATE_MAX = 1000.0
 _LEAST_SLOWER = 20
 _LATE_S = 10.0
 _RECENT_S = 1.0  # when it is interrupted, what was due in the last second has had no fair chance
-_READ_BYTES = 1 << 16
 _HEAD_BYTES_MAX = 1 << 18
 
 
@@ -33,7 +32,6 @@ class Answered:
     latencies_s: list[float] = field(default_factory=list)
     statuses: Counter = field(default_factory=Counter)
     failures: Counter = field(default_factory=Counter)
-    seconds: float = 0.0
     interrupted: bool = False
 
     @property
@@ -51,213 +49,146 @@ class Unreadable(Exception):
     """What came is no answer."""
 
 
-class _Connection:
-    def __init__(self, address: Address):
-        self.socket = socket.socket(address.family, socket.SOCK_STREAM)
-        self.socket.setblocking(False)
-        self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        if (error := self.socket.connect_ex((address.host, address.port))) not in (0, errno.EINPROGRESS):
-            self.socket.close()
-            raise OSError(error, "connect")
-        self.request, self.unsent, self.came, self.asked = -1, b"", bytearray(), 0
+class NothingCame(Unreadable):
+    """Not even the beginning of an answer."""
 
 
 def ask(address: Address, paths: Sequence[str], headers: Sequence[str], rate_per_s: float, seconds: float, goes_on: Callable[[], bool],
         connections: int = CONNECTIONS_MAX) -> Answered:
     """Path after path, again and again. `goes_on` says whether the server still runs."""
-    return _Client(address, [request(address, path, headers) for path in paths], connections).run(rate_per_s, seconds, goes_on)
+    began = time.monotonic()
+    due = [began + i / rate_per_s for i in range(max(1, round(rate_per_s * seconds)))]
+    found = Answered([math.inf] * len(due))
+    try:
+        asyncio.run(_Client(address, paths, headers, found, connections).all_of(due, goes_on))
+    except KeyboardInterrupt:
+        found.interrupted = True
+        del found.latencies_s[bisect.bisect(due, time.monotonic() - _RECENT_S):]
+    if (unanswered := len(found.latencies_s) - found.statuses.total() - found.failures.total()) > 0:
+        found.failures["not answered"] += unanswered
+    return found
 
 
 def ask_in_turn(address: Address, paths: Sequence[str], headers: Sequence[str], count: int, limit_s: float, goes_on: Callable[[], bool]) -> Answered:
     """The next one when the last one has been answered: a server that nobody else asks takes this long for a request."""
-    whole, began = Answered(), time.monotonic()
-    client = _Client(address, [request(address, path, headers) for path in paths], 1)
-    for _ in range(count):
-        if not goes_on() or time.monotonic() - began > limit_s:
-            break
-        client.next_one(whole, limit_s)
-    client.close()
-    whole.seconds = time.monotonic() - began
-    return whole
+    found = Answered()
+    asyncio.run(_Client(address, paths, headers, found, 1).in_turn(count, limit_s, goes_on))
+    return found
 
 
 class _Client:
-    def __init__(self, address: Address, texts: list[bytes], connections: int):
-        self._address, self._texts, self._connections_max = address, texts, connections
-        self._selector, self._open, self._idle = selectors.DefaultSelector(), set(), []
-        self._waiting: deque[int] = deque()
-        self._found, self._due = Answered(), []
+    """Adds what came of each request to `found`."""
 
-    def run(self, rate_per_s: float, seconds: float, goes_on: Callable[[], bool]) -> Answered:
-        count = max(1, round(rate_per_s * seconds))
+    def __init__(self, address: Address, paths: Sequence[str], headers: Sequence[str], found: Answered, connections: int):
+        self._address, self._texts, self._found = address, [request(address, path, headers) for path in paths], found
+        self._room, self._idle = asyncio.Semaphore(connections), []
+
+    async def all_of(self, due: list[float], goes_on: Callable[[], bool]) -> None:
+        async def each_when_it_is_due() -> None:
+            asked = []
+            for number, at in enumerate(due):
+                await asyncio.sleep(at - time.monotonic())
+                asked.append(asyncio.create_task(self._one(number, at)))
+            await asyncio.wait(asked, timeout=_LATE_S)
+
+        async def until_the_server_ends() -> None:
+            while goes_on():
+                await asyncio.sleep(0.2)
+
+        first, _ = await asyncio.wait([asyncio.create_task(each_when_it_is_due()), asyncio.create_task(until_the_server_ends())], return_when=asyncio.FIRST_COMPLETED)
+        first.pop().result()
+        self._close()
+
+    async def in_turn(self, count: int, limit_s: float, goes_on: Callable[[], bool]) -> None:
         began = time.monotonic()
-        self._due = [began + i / rate_per_s for i in range(count)]
-        self._found.latencies_s = [math.inf] * count
-        try:
-            self._drive(count, began, goes_on)
-        except KeyboardInterrupt:
-            self._found.interrupted = True
-            del self._found.latencies_s[bisect.bisect(self._due, time.monotonic() - _RECENT_S):]
-            count = len(self._found.latencies_s)
-        self._found.seconds = time.monotonic() - began
-        answered = sum(self._found.statuses.values()) + sum(self._found.failures.values())
-        if answered < count:
-            self._found.failures["not answered"] += count - answered
-        self.close()
-        return self._found
-
-    def _drive(self, count: int, began: float, goes_on: Callable[[], bool]) -> None:
-        sent, looked = 0, began
-        while (now := time.monotonic()) < self._due[-1] + _LATE_S:
-            while sent < count and self._due[sent] <= now:
-                self._waiting.append(sent)
-                sent += 1
-            self._dispatch()
-            if sent == count and not self._waiting and len(self._idle) == len(self._open):
+        for number in range(count):
+            if not goes_on() or time.monotonic() - began > limit_s:
                 break
-            if now - looked > 0.2:
-                looked = now
-                if not goes_on():
-                    break
-            self._wait(min(self._due[sent] - time.monotonic(), 0.2) if sent < count else 0.05)
+            self._found.latencies_s.append(math.inf)
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(limit_s):
+                    await self._one(number, time.monotonic())
+        self._close()
 
-    def next_one(self, whole: Answered, limit_s: float) -> None:
-        """One request on its own, added to `whole`."""
-        self._found, self._due = whole, [*self._due, time.monotonic()]
-        whole.latencies_s.append(math.inf)
-        number = len(whole.latencies_s) - 1
-        self._waiting.append(number)
-        until = time.monotonic() + limit_s
-        self._dispatch()
-        while time.monotonic() < until and len(self._idle) < len(self._open):
-            self._wait(0.05)
-
-    def close(self) -> None:
-        for connection in list(self._open):
-            self._drop(connection)
-        self._selector.close()
-
-    def _wait(self, timeout_s: float) -> None:
-        if not self._selector.get_map():
-            time.sleep(max(timeout_s, 0))
-            return
-        for key, events in self._selector.select(max(timeout_s, 0)):
-            self._serve(key.data, events)
-
-    def _dispatch(self) -> None:
-        while self._waiting and (self._idle or len(self._open) < self._connections_max):
-            number = self._waiting.popleft()
+    async def _one(self, number: int, due: float) -> None:
+        async with self._room:
             try:
-                connection = self._idle.pop() if self._idle else self._connect()
-            except OSError as error:
-                self._found.failures[_reason(error)] += 1
-                continue
-            connection.request, connection.asked = number, connection.asked + 1
-            connection.unsent, connection.came = self._texts[number % len(self._texts)], bytearray()
-            self._selector.modify(connection.socket, selectors.EVENT_READ | selectors.EVENT_WRITE, connection)
-
-    def _connect(self) -> _Connection:
-        connection = _Connection(self._address)
-        self._open.add(connection)
-        self._selector.register(connection.socket, selectors.EVENT_READ | selectors.EVENT_WRITE, connection)
-        return connection
-
-    def _drop(self, connection: _Connection) -> None:
-        if connection in self._open:
-            self._open.remove(connection)
-            self._selector.unregister(connection.socket)
-            connection.socket.close()
-        if connection in self._idle:
-            self._idle.remove(connection)
-
-    def _serve(self, connection: _Connection, events: int) -> None:
-        try:
-            if events & selectors.EVENT_WRITE and connection.unsent:
-                connection.unsent = connection.unsent[connection.socket.send(connection.unsent):]
-                if not connection.unsent:
-                    self._selector.modify(connection.socket, selectors.EVENT_READ, connection)
-            if events & selectors.EVENT_READ:
-                self._read(connection)
-        except BlockingIOError:
-            return
-        except (OSError, Unreadable) as error:
-            self._lost(connection, _reason(error))
-
-    def _read(self, connection: _Connection) -> None:
-        part = connection.socket.recv(_READ_BYTES)
-        if connection.request < 0:  # it was closed, or says something that nobody asked for
-            self._drop(connection)
-            return
-        connection.came += part
-        status, closes = answer(connection.came, ended=not part)
-        if status:
-            self._answered(connection, status, closes or not part)
-        elif not part:
-            self._lost(connection, "closed before the answer was whole")
-
-    def _answered(self, connection: _Connection, status: int, closes: bool) -> None:
-        number, connection.request = connection.request, -1
+                status = await self._status(self._texts[number % len(self._texts)])
+            except (OSError, Unreadable) as error:
+                self._found.failures[_why(error)] += 1
+                return
         self._found.statuses[status] += 1
         if status < 500:
-            self._found.latencies_s[number] = time.monotonic() - self._due[number]
-        if closes:
-            self._drop(connection)
-        else:
-            self._idle.append(connection)
+            self._found.latencies_s[number] = time.monotonic() - due
 
-    def _lost(self, connection: _Connection, why: str) -> None:
+    async def _status(self, text: bytes) -> int:
         """A connection that was kept may be closed by the server just when it is used again: that request is sent once more."""
-        number, again = connection.request, connection.asked > 1 and not connection.came
-        self._drop(connection)
-        if number < 0:
-            return
-        if again:
-            self._waiting.appendleft(number)
-            self._dispatch()
+        while True:
+            kept, closes = bool(self._idle), True
+            reader, writer = self._idle.pop() if kept else await asyncio.open_connection(self._address.host, self._address.port, limit=_HEAD_BYTES_MAX)
+            try:
+                writer.write(text)
+                status, closes = await answer(reader)
+                return status
+            except NothingCame:
+                if not kept:
+                    raise
+            finally:
+                if closes:
+                    writer.close()
+                else:
+                    self._idle.append((reader, writer))
+
+    def _close(self) -> None:
+        for _, writer in self._idle:
+            writer.close()
+
+
+async def answer(reader: asyncio.StreamReader) -> tuple[int, bool]:
+    """The status of an answer, when it has come whole, and whether its connection ends with it."""
+    status = 0
+    try:
+        while status < 200:  # what comes before is about an answer that is to come
+            version, status, headers = _head(await reader.readuntil(b"\r\n\r\n"))
+        closes = headers.get(b"connection") == b"close" or version == b"HTTP/1.0" and headers.get(b"connection") != b"keep-alive"
+        if status in (204, 304):
+            return status, closes
+        if headers.get(b"transfer-encoding", b"").endswith(b"chunked"):
+            while size := _size(await reader.readuntil(b"\r\n")):
+                await reader.readexactly(size + 2)
+            while await reader.readuntil(b"\r\n") != b"\r\n":
+                pass
+        elif (length := headers.get(b"content-length")) is not None:
+            if not length.isdigit():
+                raise Unreadable("a length that is no number")
+            await reader.readexactly(int(length))
         else:
-            self._found.failures[why] += 1
+            await reader.read()
+            closes = True
+        return status, closes
+    except asyncio.LimitOverrunError:
+        raise Unreadable("a head without an end") from None
+    except (asyncio.IncompleteReadError, ConnectionError) as error:
+        why = "closed before the answer was whole" if isinstance(error, EOFError) else _why(error)
+        raise (Unreadable if status or getattr(error, "partial", b"") else NothingCame)(why) from None
 
 
-def _reason(error: Exception) -> str:
-    return (error.strerror or str(error)) if isinstance(error, OSError) else str(error)
-
-
-def answer(came: bytes | bytearray, ended: bool) -> tuple[int, bool]:
-    """The status of an answer that is whole, and whether its connection ends with it; 0 for one that is not whole."""
-    head, found, _ = came.partition(b"\r\n\r\n")
-    if not found:
-        if len(came) > _HEAD_BYTES_MAX:
-            raise Unreadable("a head without an end")
-        return 0, False
-    lines = bytes(head).split(b"\r\n")
-    words = lines[0].split(None, 2)
+def _head(text: bytes) -> tuple[bytes, int, dict[bytes, bytes]]:
+    """Version, status and headers."""
+    first, *lines = text.rstrip(b"\r\n").split(b"\r\n")
+    words = first.split(None, 2)
     if len(words) < 2 or not words[0].startswith(b"HTTP/") or not words[1].isdigit():
         raise Unreadable("no HTTP")
-    status = int(words[1])
-    headers = {name.strip().lower(): value.strip().lower() for name, _, value in (line.partition(b":") for line in lines[1:])}
-    if 100 <= status < 200:
-        return answer(came[len(head) + 4:], ended)
-    body = len(came) - len(head) - 4
-    closes = headers.get(b"connection") == b"close" or words[0] == b"HTTP/1.0" and headers.get(b"connection") != b"keep-alive"
-    if status in (204, 304):
-        return status, closes
-    if headers.get(b"transfer-encoding", b"").endswith(b"chunked"):
-        return (status, closes) if _chunks_are_whole(came, len(head) + 4) else (0, False)
-    length = headers.get(b"content-length")
-    if length is not None:
-        if not length.isdigit():
-            raise Unreadable("a length that is no number")
-        return (status, closes) if body >= int(length) else (0, False)
-    return (status, True) if ended else (0, False)
+    return words[0], int(words[1]), {name.strip().lower(): value.strip().lower() for name, _, value in (line.partition(b":") for line in lines)}
 
 
-def _chunks_are_whole(came: bytes | bytearray, at: int) -> bool:
-    while (end := came.find(b"\r\n", at)) >= 0:
-        try:
-            size = int(bytes(came[at:end]).split(b";")[0], 16)
-        except ValueError:
-            raise Unreadable("a chunk without a size") from None
-        if size == 0:
-            return came.find(b"\r\n\r\n", end) >= 0
-        at = end + 2 + size + 2
-    return False
+def _size(line: bytes) -> int:
+    """Of a chunk."""
+    try:
+        return int(line.split(b";")[0], 16)
+    except ValueError:
+        raise Unreadable("a chunk without a size") from None
+
+
+def _why(error: Exception) -> str:
+    return os.strerror(error.errno) if isinstance(error, OSError) and error.errno else str(error)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import subprocess
 import sys
@@ -56,20 +57,16 @@ class Ruby:
         return self.collector == "ashlar"
 
 
-class _NoRuby(Exception):
-    """Why a program is no Ruby that can be asked."""
-
-
 def ask(program: str | os.PathLike) -> Ruby:
-    """What the Ruby at `program` says of itself; through a shim, what the shim starts."""
+    """What the Ruby at `program` says of itself; through a shim, what the shim starts. Raises BadInput with why a program is none that can be asked."""
     environment = {name: value for name, value in os.environ.items() if name not in ("RUBYOPT", "BUNDLE_GEMFILE")}
     try:
         done = subprocess.run([program, "-e", _QUESTION], capture_output=True, text=True, errors="replace", env=environment, stdin=subprocess.DEVNULL,
                               timeout=_LIMIT_S)
     except OSError as error:
-        raise _NoRuby(error.strerror) from None
+        raise BadInput(error.strerror) from None
     except subprocess.TimeoutExpired:
-        raise _NoRuby(f"it has said nothing for {_LIMIT_S} s") from None
+        raise BadInput(f"it has said nothing for {_LIMIT_S} s") from None
     told: dict[str, list[str]] = {}
     for line in done.stdout.splitlines():
         mark, _, rest = line.partition(" ")
@@ -77,15 +74,15 @@ def ask(program: str | os.PathLike) -> Ruby:
             name, _, value = rest.partition(" ")
             told.setdefault(name, []).append(value)
     if "platform" not in told:
-        raise _NoRuby(one_line((done.stderr.strip().splitlines() or [f"it ended with status {done.returncode}"])[0]))
+        raise BadInput(one_line((done.stderr.strip().splitlines() or [f"it ended with status {done.returncode}"])[0]))
     if told["engine"] != ["ruby"]:
-        raise _NoRuby(f"it is {told['engine'][0]}, and CRuby is wanted")
+        raise BadInput(f"it is {told['engine'][0]}, and CRuby is wanted")
     one = {name: values[0] for name, values in told.items()}
     return Ruby(Path(one["program"]), one["version"], one["description"], one["abi"], one["collector"], one["shared"] == "yes", one["extensions"], one["platform"],
                 tuple(dict.fromkeys(told.get("gems", ()))), tuple(dict.fromkeys(told.get("programs", ()))))
 
 
-def program_in(given: str) -> str:
+def _program_in(given: str) -> str:
     """A Ruby that a user named: the program, or the folder that it was installed in."""
     path = Path(given).expanduser()
     for found in (path / "bin/ruby", path / "ruby"):
@@ -98,11 +95,12 @@ def program_in(given: str) -> str:
     return str(path.absolute())
 
 
-def _named(program: str, other: str) -> Ruby:
-    """What a Ruby that is meant says of itself; `other` is what to name where it says nothing."""
+def _named(given: str, other: str) -> tuple[str, Ruby]:
+    """The program, and what a Ruby that is meant says of itself; `other` is what to name where it says nothing."""
+    program = _program_in(given)
     try:
-        return ask(program)
-    except _NoRuby as why:
+        return program, ask(program)
+    except BadInput as why:
         raise BadInput(f"{program} cannot be asked: {why}; name {other}") from None
 
 
@@ -111,8 +109,7 @@ def of_ashlar(given: str | None) -> Ruby:
     beside = Path(sys.argv[0]).resolve().parent / "ruby"
     if given is None and not beside.exists():
         raise BadInput(f"there is no ruby with Ashlar inside beside {sys.argv[0]}; name one with --ashlar /path/to/bin/ruby")
-    program = program_in(given) if given is not None else str(beside)
-    found = _named(program, "a Ruby with Ashlar inside with --ashlar")
+    program, found = _named(str(beside) if given is None else given, "a Ruby with Ashlar inside with --ashlar")
     if not found.is_ashlar:
         raise BadInput(f"{program} has the collector {found.collector!r} inside, not Ashlar; name another Ruby with --ashlar")
     return found
@@ -120,13 +117,9 @@ def of_ashlar(given: str | None) -> Ruby:
 
 def of_stock(given: str | None, other: Ruby | None) -> Ruby:
     """Stock Ruby: the one that was named, or the first one of the other's version."""
-    if given is not None:
-        program = program_in(given)
-        found = _named(program, "a stock Ruby with --stock")
-        if found.is_ashlar:
-            raise BadInput(f"{program} has Ashlar inside; name a Ruby without it with --stock")
-    else:
-        found = _search(other)
+    program, found = ("", _search(other)) if given is None else _named(given, "a stock Ruby with --stock")
+    if found.is_ashlar:
+        raise BadInput(f"{program} has Ashlar inside; name a Ruby without it with --stock")
     if other and found.abi != other.abi:
         raise BadInput(f"stock Ruby is {found.version} ({found.program}) and Ashlar's is {other.version}: they cannot use the same gems; "
                        f"name a stock Ruby {other.version} with --stock, or see Ashlar's side with --only ashlar")
@@ -136,13 +129,11 @@ def of_stock(given: str | None, other: Ruby | None) -> Ruby:
 def _search(other: Ruby | None) -> Ruby:
     seen: dict[Path, Ruby] = {}
     for program in _candidates(other.version if other else ""):
-        try:
+        with contextlib.suppress(BadInput):
             found = ask(program)
-        except _NoRuby:
-            continue
-        if not found.is_ashlar and (other is None or found.version == other.version):
-            return found
-        seen.setdefault(found.program, found)
+            if not found.is_ashlar and (other is None or found.version == other.version):
+                return found
+            seen.setdefault(found.program, found)
     wanted = f"Ruby {other.version}" if other else "Ruby"
     others = [f"{one.version} at {program}" for program, one in seen.items() if not one.is_ashlar]
     raise BadInput(f"there is no stock {wanted} on the PATH{' (' + ', '.join(others[:3]) + ')' if others else ''}; install one, name it with --stock /path/to/bin/ruby, "

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import hashlib
+import math
 import os
 import tempfile
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NamedTuple
 
 from ashlar.errors import BadInput
 from ashlar.trying import collector, launch, requests, server, watch
@@ -104,13 +106,19 @@ def _place() -> str | None:
     return "/tmp" if any(c.isspace() for c in tempfile.gettempdir()) else None
 
 
+class _Moment(NamedTuple):
+    """CPU time so far, of the command, and of all but the command and this program."""
+
+    at_s: float
+    cpu_s: float
+    others_s: float
+
+
 class _OneRun:
     def __init__(self, plan: Plan, run: Run, process: Process, scratch: Path, tell: Callable[[str, Run], None]):
         self._plan, self._run, self._process, self._scratch, self._tell = plan, run, process, scratch, tell
-        self._begin_ns: int | None = None
-        self._end_ns: int | None = None
-        self._begin_cpu_s, self._open, self._ended = 0.0, False, False
-        self._begin_others_s, self._begin_wall_s = self._others_s(0.0), time.monotonic()
+        self._begin_ns, self._end_ns = -math.inf, math.inf
+        self._begin, self._open, self._ended = self._moment()._replace(cpu_s=0.0), False, False
 
     def go(self) -> None:
         if self._plan.paths:
@@ -151,8 +159,7 @@ class _OneRun:
         raise BadInput(self._failed(f"listens at no port after {self._plan.ready_s:.0f} s; have it listen at 127.0.0.1, or give it longer with --ready"))
 
     def _failed(self, what: str) -> str:
-        line = self._process.last_line()
-        return f"the command on {self._run.side} {what}" + (f"; the last line of its output: {line}" if line else "")
+        return f"the command on {self._run.side} {what}{self._process.last_line()}"
 
     def _warm_up(self, address: Address) -> None:
         """Ask one by one first. What that shows of a server that nobody has given a rate for is how many requests it can take."""
@@ -160,7 +167,7 @@ class _OneRun:
         plan, first = self._plan, not self._plan.in_turn
         count, limit_s = (max(_IN_TURN, len(plan.paths)), _IN_TURN_S) if first else (plan.in_turn, 4 * _IN_TURN_S)
         turn = requests.ask_in_turn(address, plan.paths, plan.headers, count, limit_s, self._goes_on)
-        answered = [one for one in turn.latencies_s if one != float("inf")]
+        answered = [one for one in turn.latencies_s if math.isfinite(one)]
         if not answered:
             why = ", ".join([*(f"status {s}" for s in turn.statuses), *turn.failures]) or "nothing came"
             raise BadInput(self._failed(f"answers none of {len(turn.latencies_s)} requests at {address} ({why}); ask for other paths with --get"))
@@ -170,28 +177,26 @@ class _OneRun:
             later = answered[len(answered) // 2:]
             workers = max([1, *(sample.workers for sample in self._run.samples[-1:])])
             able = min(workers, len(os.sched_getaffinity(0)))  # so many requests at once
-            plan.rate_per_s, plan.rate_was_chosen = _round_rate(min(_RATE_MOST, BUSY * able * len(later) / sum(later))), True
-        if plan.warm_up_s > 0:
-            self._stop_if_interrupted(requests.ask(address, plan.paths, plan.headers, plan.rate_per_s, plan.warm_up_s, self._goes_on))
+            plan.rate_per_s, plan.rate_was_chosen = float(f"{min(_RATE_MOST, BUSY * able * len(later) / sum(later)):.2g}"), True
+        if plan.warm_up_s > 0 and self._requests(address, plan.warm_up_s).interrupted:
+            raise KeyboardInterrupt
 
     def _ask(self, address: Address) -> None:
-        plan = self._plan
         self._open_window()
         self._tell("is asked", self._run)
-        self._run.answered = requests.ask(address, plan.paths, plan.headers, plan.rate_per_s, plan.seconds or ASK_S, self._goes_on)
-        self._stop_if_interrupted(self._run.answered)
+        self._run.answered = self._requests(address, self._plan.seconds or ASK_S)
+        if self._run.answered.interrupted:
+            raise KeyboardInterrupt
         self.close_window()
         if not self._process.running:
             raise BadInput(self._failed(f"ended with status {self._process.status} while it was asked"))
 
+    def _requests(self, address: Address, seconds: float) -> Answered:
+        return requests.ask(address, self._plan.paths, self._plan.headers, self._plan.rate_per_s, seconds, self._goes_on)
+
     def _goes_on(self) -> bool:
         self._tell("", self._run)
         return self._process.running or bool(self._process.pids())
-
-    @staticmethod
-    def _stop_if_interrupted(answered: Answered) -> None:
-        if answered.interrupted:
-            raise KeyboardInterrupt
 
     # ── Anything else ──────────────────────────────────────────────────────
 
@@ -217,26 +222,23 @@ class _OneRun:
 
     def _open_window(self) -> None:
         collector.ask(self._scratch, self._process.pids())
-        self._begin_ns, self._begin_cpu_s, self._open = time.monotonic_ns(), self._process.cpu_s(), True
-        self._begin_others_s, self._begin_wall_s = self._others_s(self._begin_cpu_s), time.monotonic()
+        self._begin_ns, self._begin, self._open = time.monotonic_ns(), self._moment(), True
         self._run.window_s = (self._now(), 0.0)
 
     def close_window(self) -> None:
         if self._open:
             self._open, self._ended = False, not self._process.running
-            wall_s = (time.monotonic() - self._begin_wall_s) * (os.cpu_count() or 1)
-            self._run.others = max(self._others_s(self._process.cpu_s()) - self._begin_others_s, 0.0) / wall_s if wall_s else 0.0
+            begin, end = self._begin, self._moment()
+            self._run.others = max(end.others_s - begin.others_s, 0.0) / ((end.at_s - begin.at_s) * (os.cpu_count() or 1))
             if not self._ended:
-                self._run.cpu_s = self._process.cpu_s() - self._begin_cpu_s
-                self._run.window_s = (self._run.window_s[0], self._now())
+                self._run.cpu_s, self._run.window_s = end.cpu_s - begin.cpu_s, (self._run.window_s[0], self._now())
                 collector.ask(self._scratch, self._process.pids())
                 if self._run.answered is not None:
                     self._end_ns = time.monotonic_ns()
 
-    @staticmethod
-    def _others_s(command_s: float) -> float:
-        """CPU time of all but the command and this program."""
-        return watch.busy_s() - command_s - time.process_time()
+    def _moment(self) -> _Moment:
+        cpu_s = self._process.cpu_s()
+        return _Moment(time.monotonic(), cpu_s, watch.busy_s() - cpu_s - time.process_time())
 
     def finish(self) -> None:
         """When nothing runs any more."""
@@ -247,16 +249,10 @@ class _OneRun:
             run.window_s = (0.0, process.wall_s)
             run.printed = hashlib.sha256(process.output.read_bytes()).hexdigest()
             if process.status:
-                line = process.last_line()
-                run.warnings.append(f"on {run.side} the command ended with status {process.status}" + (f"; the last line of its output: {line}" if line else ""))
+                run.warnings.append(f"on {run.side} the command ended with status {process.status}{process.last_line()}")
         run.collected = collector.read(self._scratch, self._begin_ns, self._end_ns)
 
 
 def _same(one: Address, other: Address) -> bool:
     """A server that listens at all addresses of IPv6 is asked at 127.0.0.1 as well."""
     return one.port == other.port
-
-
-def _round_rate(rate: float) -> float:
-    """Two digits."""
-    return float(f"{rate:.2g}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import ipaddress
 import os
@@ -42,16 +43,10 @@ def of_url(url: str) -> tuple[Address, str]:
     if parts.scheme != "http" or not parts.hostname:
         raise BadInput(f"--url {url!r} is not of the form http://127.0.0.1:PORT/; only plain HTTP is asked")
     host = "127.0.0.1" if parts.hostname == "localhost" else parts.hostname
-    if not _is_loopback(host):
-        raise BadInput(f"--url {url!r} is not on loopback, and nothing else is asked; write http://127.0.0.1:PORT/")
-    return Address(host, port or 80), (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
+    with contextlib.suppress(ValueError):
+        if ipaddress.ip_address(host).is_loopback:
+            return Address(host, port or 80), (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
+    raise BadInput(f"--url {url!r} is not on loopback, and nothing else is asked; write http://127.0.0.1:PORT/")
 
 
 # ── Sockets that listen ────────────────────────────────────────────────────
@@ -82,13 +77,11 @@ def _sockets(pids: Iterable[int]) -> set[str]:
     """The numbers of the sockets that processes have open."""
     found = set()
     for pid in pids:
-        try:
+        with contextlib.suppress(OSError):
             for name in os.listdir(f"/proc/{pid}/fd"):
                 target = os.readlink(f"/proc/{pid}/fd/{name}")
                 if target.startswith("socket:["):
                     found.add(target[8:-1])
-        except OSError:
-            continue
     return found
 
 

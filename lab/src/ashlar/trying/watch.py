@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -64,7 +63,7 @@ class Watcher:
         pss = dirty = count = workers = 0
         cpu = 0.0
         programs = {}
-        for pid, parent in descendants():
+        for pid, parent in processes.descendants(os.getpid()):
             stat, program = processes.stat(pid), _program(pid)
             if stat is None or program is None:
                 continue
@@ -93,33 +92,6 @@ class Watcher:
             return _rss(pid), 0
 
 
-def descendants() -> Iterator[tuple[int, int]]:
-    """All processes that this one has started, and those that they have, each with its parent and after it. Ended ones that nobody has asked after are
-    among them."""
-    waiting = [os.getpid()]
-    for parent in waiting:
-        for child in _children(parent):
-            waiting.append(child)
-            yield child, parent
-
-
-def _children(pid: int) -> list[int]:
-    found = []
-    try:
-        for thread in os.listdir(f"/proc/{pid}/task"):
-            with open(f"/proc/{pid}/task/{thread}/children") as file:
-                found += map(int, file.read().split())
-    except OSError:
-        if not os.path.exists(f"/proc/{os.getpid()}/task/{os.getpid()}/children"):
-            return _children_by_parent(pid)
-    return sorted(found)
-
-
-def _children_by_parent(pid: int) -> list[int]:
-    """For kernels that do not list the children of a process."""
-    return [number for number in processes.numbers() if (stat := processes.stat(number)) and stat.parent == pid]
-
-
 def _program(pid: int) -> str | None:
     """Its executable."""
     try:
@@ -146,7 +118,7 @@ def _cpu_s(pid: int, stat: Stat) -> float:
 
 def cpu_s() -> float:
     """CPU time so far of all processes that run, and of their ended children."""
-    return sum(_cpu_s(pid, stat) for pid, _ in descendants() if (stat := processes.stat(pid)))
+    return sum(_cpu_s(pid, stat) for pid, _ in processes.descendants(os.getpid()) if (stat := processes.stat(pid)))
 
 
 def busy_s() -> float:
