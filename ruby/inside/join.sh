@@ -15,7 +15,7 @@ shift 2
 kept=$result.kept
 # The collector's own names are known to nobody else, but for those that edited files of Ruby call.
 "${NM:-nm}" --defined-only --extern-only --format=posix "$@" |
-  awk 'NF >= 3 && ($1 !~ /^ashlar_/ || $1 ~ /^ashlar_code_(is_read|loaded|may_wait)$/) {print $1}' | sort -u >"$kept"
+  awk 'NF >= 3 && ($1 !~ /^ashlar_/ || $1 ~ /^ashlar_code_(caches|is_read|loaded|may_wait)$/) {print $1}' | sort -u >"$kept"
 sed 's/^/--undefined=/' "$kept" >"$result.roots"
 # Groups of sections would be thrown away beside YJIT's of the same names.
 "${LD:-ld}" --relocatable --gc-sections --force-group-allocation --no-warnings "@$result.roots" \

@@ -102,6 +102,8 @@ ashlar_value ashlar_allocate(void *objspace, void *cache, ashlar_value klass, as
    collect. */
 void *ashlar_xmalloc(void *cache, size_t size, bool may_collect);
 void *ashlar_xcalloc(void *cache, size_t size, bool may_collect);
+/* For the inline caches and call caches of code. */
+void *ashlar_calloc_for_code(size_t size);
 void *ashlar_xrealloc(void *cache, void *payload, size_t size, bool may_collect);
 void ashlar_xfree(void *cache, void *payload);
 void *ashlar_malloc_payload(void *cache, size_t size);

@@ -21,6 +21,7 @@ extern void rb_objspace_each_objects(int (*visit)(void *, void *, size_t, void *
 
 void ashlar_code_loaded(const char *binary, unsigned int index);
 bool ashlar_code_may_wait(void);
+void *ashlar_code_caches(size_t count, size_t size);
 VALUE ashlar_code_is_read(VALUE string, const char **bytes);
 
 /* Set once, by any Ractor. */
@@ -163,6 +164,14 @@ void
 ashlar_load_code_for_children(void)
 {
     if (ashlar_has_waiting_code()) ashlar_quietly_and_undisturbed(load_for_children, Qnil);
+}
+
+/* What the interpreter writes when code runs: inline caches and call caches. */
+void *
+ashlar_code_caches(size_t count, size_t size)
+{
+    void *caches = ashlar_calloc_for_code(count * size);
+    return caches ? caches : ruby_xcalloc(count, size);
 }
 
 #else

@@ -51,7 +51,7 @@ fn lock() {
     let helpers = shared().map(|shared| (shared, shared.stop_helpers()));
     let mut caches = thread_caches::lock();
     // So that the child finds nothing of the parent's to allocate from.
-    caches.flush_own();
+    caches.flush_own_and_shared();
     let held = Held {
         _heap: helpers.map(|(shared, helpers)| shared.freeze(helpers)),
         _caches: caches,

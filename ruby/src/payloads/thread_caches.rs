@@ -12,6 +12,8 @@ use std::ffi::c_void;
 use std::ptr::NonNull;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use ashlar_heap::Arena;
+
 use crate::fork::locks;
 use crate::statics::shared;
 
@@ -52,6 +54,8 @@ pub(crate) struct ThreadCaches {
     first: Option<NonNull<Listed>>,
     /// Made at its first use.
     shared: Option<ThreadCache>,
+    /// For the inline caches and call caches of code. Made at its first use.
+    for_code: Option<ThreadCache>,
 }
 
 // SAFETY: the links of the list are used with the lock held. Each cache in it is used by
@@ -61,6 +65,7 @@ unsafe impl Send for ThreadCaches {}
 static ALL: Mutex<ThreadCaches> = Mutex::new(ThreadCaches {
     first: None,
     shared: None,
+    for_code: None,
 });
 
 /// Locks the list: no thread gets a cache or gives it up, and nobody uses the shared one.
@@ -114,6 +119,11 @@ pub(crate) fn is_forking() -> bool {
     matches!(unsafe { ashlar_thread_cache_state() }, CacheState::Locked)
 }
 
+/// Allocates `size` zeroed bytes that lie in one block with inline caches and call caches of code alone.
+pub(super) fn allocate_for_code(size: usize) -> Option<NonNull<u8>> {
+    with_locks_free(|| lock().for_code()?.allocate_zeroed(size).ok())
+}
+
 fn with_shared<R>(work: impl FnOnce(&mut ThreadCache) -> R) -> Option<R> {
     lock().shared().map(work)
 }
@@ -149,6 +159,15 @@ impl ThreadCaches {
             self.shared = Some(shared()?.thread_cache());
         }
         self.shared.as_mut()
+    }
+
+    /// The cache whose blocks have nothing but the inline caches and call caches of code. All other
+    /// payloads are of the arena that threads share. `None` before the heap exists.
+    fn for_code(&mut self) -> Option<&mut ThreadCache> {
+        if self.for_code.is_none() {
+            self.for_code = Some(shared()?.thread_cache_in(Arena::of_thread(1)));
+        }
+        self.for_code.as_mut()
     }
 
     /// Adds an empty cache to the list. Its memory is a payload, so that no `malloc` is
@@ -207,11 +226,11 @@ impl ThreadCaches {
         }
     }
 
-    /// Gives back what the calling thread's cache has, and what the shared cache has.
+    /// Gives back what the calling thread's cache has, and what the caches of no thread have.
     pub(crate) fn flush_own_and_shared(&mut self) {
         self.flush_own();
-        if let Some(shared) = &mut self.shared {
-            shared.flush();
+        for cache in [&mut self.shared, &mut self.for_code].into_iter().flatten() {
+            cache.flush();
         }
     }
 

@@ -13,7 +13,7 @@ use ashlar_heap::driver::LARGE_PAYLOAD_BYTES;
 use super::process_malloc::{
     ashlar_calloc_payload, ashlar_malloc_payload, ashlar_realloc_payload, is_in_heap,
 };
-use super::thread_caches::ThreadCache;
+use super::thread_caches::{self, ThreadCache};
 use crate::collect::Reason;
 use crate::collector::Collector;
 use crate::heap_profile::{self, samples};
