@@ -135,7 +135,6 @@ void ashlar_mark_and_pin(void *objspace, ashlar_value object);
 void ashlar_mark_and_move(void *objspace, ashlar_value *reference);
 void ashlar_mark_maybe(void *objspace, ashlar_value word);
 void ashlar_mark_weak(void *objspace, ashlar_value *reference);
-void ashlar_remove_weak(void *objspace, ashlar_value *reference);
 
 /* Compaction. Any word may be asked for its location. */
 void ashlar_compact(void *objspace, bool everything);
@@ -173,7 +172,6 @@ struct ashlar_snapshot {
 };
 bool ashlar_begin_walk(void *objspace, ashlar_value thread, struct ashlar_snapshot *);
 void ashlar_end_walk(void *objspace, size_t number);
-bool ashlar_is_live(void *objspace, ashlar_value word);
 size_t ashlar_marked_count(void *objspace);
 
 /* Finalizers: an array of procs per object; 0 means none. `ashlar_set_finalizers` returns false
@@ -217,7 +215,7 @@ enum ashlar_cell_bit {
     ASHLAR_CELL_AGE_HIGH = 128,
 };
 unsigned int ashlar_cell_state(void *objspace, ashlar_value object);
-bool ashlar_is_garbage(void *objspace, ashlar_value object);
+bool ashlar_is_garbage(void *objspace, ashlar_value word); /* no live object, whatever it was */
 
 /* Statistics. The keys of GC.stat and GC.stat_heap by number, NULL after the last one, and the
    values of `count` keys from `first` on; only what these values need is counted. */

@@ -392,10 +392,11 @@ rb_gc_impl_mark_weak(void *objspace, VALUE *ptr)
     ashlar_mark_weak(objspace, ptr);
 }
 
+/* Does nothing: weak references are noted and cleared while the program is stopped, so there is never a
+   noted one to remove. */
 void
 rb_gc_impl_remove_weak(void *objspace, VALUE parent_obj, VALUE *ptr)
 {
-    ashlar_remove_weak(objspace, ptr);
 }
 
 /* ── Compaction ──────────────────────────────────────────────────────────── */
@@ -483,7 +484,7 @@ static int
 show_words(struct walk *walk, const VALUE *at)
 {
     if (at[0] & 1) return show_free_run(walk, at[0] & ~(VALUE)1, at[1]);
-    return ashlar_is_live(walk->objspace, at[0]) && show(walk, at[0], ashlar_width_of(at[0]));
+    return !ashlar_is_garbage(walk->objspace, at[0]) && show(walk, at[0], ashlar_width_of(at[0]));
 }
 
 static VALUE

@@ -14,9 +14,8 @@ use ashlar_heap::{Allocation, CellState, Heap, Urgency};
 use crate::collector::Collector;
 use crate::knobs::KNOBS;
 use crate::layout::T_FLOAT;
-use crate::lock::{Gvl, Locked};
+use crate::lock::{note_start, Gvl, Objspace};
 use crate::object_model::Ruby;
-use crate::objspace::{self, Objspace};
 use crate::options::Options;
 use crate::payloads::thread_caches::CacheState;
 use crate::payloads::thread_caches::ThreadCache;
@@ -185,10 +184,8 @@ fn start() {
     let ruby = Ruby::new(CALLS, RubyEvents::default());
     let heap = Heap::new(ruby, shared, options.heap.pace).unwrap();
     KNOBS.serve_from_heap(true);
-    objspace::start_for_test(Objspace {
-        calls: CALLS,
-        collector: Locked::new(Collector::new(heap, options)),
-    });
+    note_start();
+    Objspace::new(Collector::new(heap, options)).begin();
 }
 
 // ── What the threads do ─────────────────────────────────────────────────────

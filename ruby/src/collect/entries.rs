@@ -1,6 +1,6 @@
 //! What Ruby calls about collections: `GC.start`, `GC.disable` and similar methods.
 
-use std::ffi::c_void;
+use std::mem::MaybeUninit;
 
 use ashlar_heap::{Evacuation, Request, Scope};
 
@@ -12,14 +12,8 @@ use crate::ruby_calls::Value;
 use crate::statics::is_busy;
 
 #[no_mangle]
-unsafe extern "C" fn ashlar_start(
-    objspace: *mut c_void,
-    full: bool,
-    sweep_now: bool,
-    reason: Reason,
-) {
-    // SAFETY: Ruby calls with the GVL.
-    unsafe { Gvl::of_caller(objspace) }.with_vm_lock(|collector| {
+extern "C" fn ashlar_start(gvl: Gvl, full: bool, sweep_now: bool, reason: Reason) {
+    gvl.with_vm_lock(|collector| {
         let request = collector.asked_for(full, sweep_now);
         collector.driver(reason).collect(request);
     });
@@ -31,9 +25,8 @@ extern "C" fn ashlar_during_gc() -> bool {
 }
 
 #[no_mangle]
-unsafe extern "C" fn ashlar_finish_collection(objspace: *mut c_void) {
-    // SAFETY: Ruby calls with the GVL.
-    unsafe { Gvl::of_caller(objspace) }.with_vm_lock(|collector| {
+extern "C" fn ashlar_finish_collection(gvl: Gvl) {
+    gvl.with_vm_lock(|collector| {
         collector.driver(Reason::Method).finish();
     });
 }
@@ -41,9 +34,8 @@ unsafe extern "C" fn ashlar_finish_collection(objspace: *mut c_void) {
 /// Ends marking before Ruby frees everything: objects that marking would still find
 /// dead are freed with the rest.
 #[no_mangle]
-unsafe extern "C" fn ashlar_end_collections(objspace: *mut c_void) {
-    // SAFETY: Ruby calls with the GVL.
-    unsafe { Gvl::of_caller(objspace) }.with_vm_lock(|collector| {
+extern "C" fn ashlar_end_collections(gvl: Gvl) {
+    gvl.with_vm_lock(|collector| {
         collector.stopped(|| {
             collector.heap.restart_marking();
             collector.sweeping(|| collector.heap.finish_sweep());
@@ -54,11 +46,10 @@ unsafe extern "C" fn ashlar_end_collections(objspace: *mut c_void) {
 
 /// `Process.warmup`: all objects that live now are expected to live long.
 #[no_mangle]
-unsafe extern "C" fn ashlar_prepare_heap(objspace: *mut c_void) {
+unsafe extern "C" fn ashlar_prepare_heap(gvl: Gvl) {
     // The VM lock is held all along: until it is given back, the other Ractors stay
     // where the collection has stopped them.
-    // SAFETY: Ruby calls with the GVL.
-    unsafe { Gvl::of_caller(objspace) }.with_vm_lock(prepare);
+    gvl.with_vm_lock(prepare);
     // SAFETY: gives free memory of libc's allocator back.
     unsafe { libc::malloc_trim(0) };
 }
@@ -89,12 +80,11 @@ fn prepare(collector: &Collector) {
 /// Before a fork. A child keeps its parent's garbage for as long as it lives. Returns whether there has been a
 /// collection.
 #[no_mangle]
-unsafe extern "C" fn ashlar_collect_before_fork(objspace: *mut c_void) -> bool {
+extern "C" fn ashlar_collect_before_fork(gvl: Gvl) -> bool {
     if KNOBS.disabled.is_on() || !KNOBS.full_marking_allowed.is_on() {
         return false;
     }
-    // SAFETY: Ruby calls with the GVL.
-    unsafe { Gvl::of_caller(objspace) }.with_vm_lock(|collector| {
+    gvl.with_vm_lock(|collector| {
         // Whether it is due depends on what the other Ractors have allocated.
         collector.stop_ractors();
         let is_due = collector.heap.is_due_before_fork();
@@ -118,11 +108,10 @@ extern "C" fn ashlar_is_disabled() -> bool {
 }
 
 #[no_mangle]
-unsafe extern "C" fn ashlar_set_stress(objspace: *mut c_void, flag: Value, on: bool) {
+extern "C" fn ashlar_set_stress(gvl: Gvl, flag: Value, on: bool) {
     KNOBS.set_stress_flag(flag);
     // Ruby sets the initial value before it has a lock.
-    // SAFETY: Ruby calls with the GVL, or before it has one.
-    unsafe { Gvl::of_caller(objspace) }.with_vm_lock_if_there(|collector| {
+    gvl.with_vm_lock_if_there(|collector| {
         if KNOBS.stress_xmalloc(on) {
             collector.set_payloads_due();
         }
@@ -164,16 +153,13 @@ impl Answer {
 }
 
 #[no_mangle]
-unsafe extern "C" fn ashlar_latest(objspace: *mut c_void, latest: *mut Answer) {
-    // SAFETY: Ruby calls with the GVL.
-    let answer = unsafe { Gvl::of_caller(objspace) }.with_vm_lock(|collector| {
+extern "C" fn ashlar_latest(gvl: Gvl, latest: &mut MaybeUninit<Answer>) {
+    gvl.with_vm_lock(|collector| {
         // The scope of the next collection depends on what the other Ractors have
         // allocated.
         collector.stop_ractors();
-        Answer::of(collector)
+        latest.write(Answer::of(collector));
     });
-    // SAFETY: the shim passes a place for the answer.
-    unsafe { latest.write(answer) };
 }
 
 #[no_mangle]

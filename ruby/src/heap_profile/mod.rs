@@ -27,9 +27,8 @@ use self::live::numbers_of;
 use self::recorder::{is_sampling, recorder, unix_ns, Made, Recorder};
 use crate::collector::Collector;
 use crate::knobs::KNOBS;
-use crate::lock::Gvl;
+use crate::lock::{objspace, Gvl};
 use crate::object_model::{owned_by, Object};
-use crate::objspace::objspace;
 use crate::payloads::thread_caches::with_locks_free;
 use crate::ruby_calls::Value;
 use crate::spare_memory::with_spare;
@@ -198,7 +197,7 @@ fn add(address: usize, made: &Made) {
     };
     if let (true, Some(objspace)) = (has_nameless, objspace()) {
         // SAFETY: may be called at any time; the names are looked up later.
-        unsafe { (objspace.calls.name_samples_soon)() };
+        unsafe { (objspace.calls().name_samples_soon)() };
     }
 }
 
@@ -214,7 +213,7 @@ fn stack_here(frames: &mut [(Value, u32); FRAMES_MAX]) -> usize {
     let (mut values, mut lines) = ([0; FRAMES_MAX], [0; FRAMES_MAX]);
     // SAFETY: there are places for this many frames; Ruby only reads its stack.
     let depth = unsafe {
-        (objspace.calls.profile_frames)(
+        (objspace.calls().profile_frames)(
             0,
             FRAMES_MAX as i32,
             values.as_mut_ptr(),
