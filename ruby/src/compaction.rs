@@ -264,16 +264,6 @@ extern "C" fn ashlar_compact(gvl: Gvl, everything: bool) {
 }
 
 #[no_mangle]
-extern "C" fn ashlar_set_auto_compact(on: bool) {
-    KNOBS.auto_compact.set(on);
-}
-
-#[no_mangle]
-extern "C" fn ashlar_auto_compact() -> bool {
-    KNOBS.auto_compact.is_on()
-}
-
-#[no_mangle]
 extern "C" fn ashlar_latest_compaction(gvl: Gvl, counts: &mut MaybeUninit<MoveCounts>) {
     gvl.with_vm_lock(|collector| counts.write(collector.heap.vm().move_counts.clone()));
 }

@@ -133,16 +133,6 @@ unsafe extern "C" fn ashlar_configure(
     })
 }
 
-#[no_mangle]
-extern "C" fn ashlar_full_marking_allowed() -> bool {
-    KNOBS.full_marking_allowed.is_on()
-}
-
-#[no_mangle]
-extern "C" fn ashlar_allow_full_marking(allowed: bool) {
-    KNOBS.full_marking_allowed.set(allowed);
-}
-
 /// Prints what the variables do that tune Ruby's default collector.
 #[no_mangle]
 extern "C" fn ashlar_explain_variables() {

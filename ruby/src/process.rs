@@ -102,6 +102,8 @@ unsafe extern "C" fn ashlar_cache_free(gvl: Gvl, cache: Option<NonNull<Allocatio
     }
 }
 
+/// The widths that objects can have, in bytes, ended by 0.
+#[export_name = "ashlar_object_widths"]
 static RUBY_WIDTHS: [usize; WIDTH_COUNT + 1] = {
     let mut widths = [0; WIDTH_COUNT + 1];
     let mut index = 0;
@@ -114,9 +116,3 @@ static RUBY_WIDTHS: [usize; WIDTH_COUNT + 1] = {
     widths[0] = widths[1];
     widths
 };
-
-/// The widths that objects can have, in bytes, ended by 0.
-#[no_mangle]
-extern "C" fn ashlar_widths() -> *const usize {
-    RUBY_WIDTHS.as_ptr()
-}

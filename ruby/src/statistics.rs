@@ -5,7 +5,7 @@ use std::mem::MaybeUninit;
 use std::ptr::{null, null_mut};
 
 use ashlar_heap::counters::Group;
-use ashlar_heap::{WidthUsage, BLOCK_BYTES, STATE_GRANULE_BYTES, WIDTH_COUNT};
+use ashlar_heap::{WidthUsage, WIDTH_COUNT};
 
 use crate::collector::Collector;
 use crate::counters::{
@@ -148,12 +148,6 @@ unsafe extern "C" fn ashlar_count(gvl: Gvl, first: usize, count: usize, values: 
     });
 }
 
-/// Number of widths.
-#[no_mangle]
-extern "C" fn ashlar_width_count() -> usize {
-    WIDTH_COUNT
-}
-
 #[no_mangle]
 extern "C" fn ashlar_count_widths(
     gvl: Gvl,
@@ -176,29 +170,6 @@ extern "C" fn ashlar_collection_count(gvl: Gvl) -> usize {
 #[no_mangle]
 extern "C" fn ashlar_total_time_ns(gvl: Gvl) -> u64 {
     gvl.with_vm_lock(|collector| collector.heap.vm().clocks.total_ns())
-}
-
-/// `struct ashlar_geometry`.
-#[repr(C)]
-pub(crate) struct Geometry {
-    base_bytes: usize,
-    block_bytes: usize,
-    block_state_bytes: usize,
-    collections_to_old: usize,
-}
-
-#[no_mangle]
-unsafe extern "C" fn ashlar_geometry(geometry: *mut Geometry) {
-    let filled = Geometry {
-        base_bytes: BASE_BYTES,
-        block_bytes: BLOCK_BYTES,
-        block_state_bytes: BLOCK_BYTES / STATE_GRANULE_BYTES,
-        // The first two collections that find a young cell age it, the third one makes
-        // it old.
-        collections_to_old: 3,
-    };
-    // SAFETY: the shim passes a place for the answer.
-    unsafe { geometry.write(filled) };
 }
 
 #[no_mangle]

@@ -1,4 +1,4 @@
-//! What Ruby calls about collections: `GC.start`, `GC.disable` and similar methods.
+//! What Ruby calls about collections: `GC.start` and similar methods.
 
 use std::mem::MaybeUninit;
 
@@ -98,16 +98,6 @@ extern "C" fn ashlar_collect_before_fork(gvl: Gvl) -> bool {
 }
 
 #[no_mangle]
-extern "C" fn ashlar_set_disabled(disabled: bool) {
-    KNOBS.disabled.set(disabled);
-}
-
-#[no_mangle]
-extern "C" fn ashlar_is_disabled() -> bool {
-    KNOBS.disabled.is_on()
-}
-
-#[no_mangle]
 extern "C" fn ashlar_set_stress(gvl: Gvl, flag: Value, on: bool) {
     KNOBS.set_stress_flag(flag);
     // Ruby sets the initial value before it has a lock.
@@ -117,11 +107,6 @@ extern "C" fn ashlar_set_stress(gvl: Gvl, flag: Value, on: bool) {
         }
         collector.apply_stress(on);
     });
-}
-
-#[no_mangle]
-extern "C" fn ashlar_stress() -> Value {
-    KNOBS.stress_flag()
 }
 
 /// The latest collection, and what the next one will be: `struct ashlar_latest`.
@@ -160,14 +145,4 @@ extern "C" fn ashlar_latest(gvl: Gvl, latest: &mut MaybeUninit<Answer>) {
         collector.stop_ractors();
         latest.write(Answer::of(collector));
     });
-}
-
-#[no_mangle]
-extern "C" fn ashlar_measure_time(on: bool) {
-    KNOBS.measures_time.set(on);
-}
-
-#[no_mangle]
-extern "C" fn ashlar_measures_time() -> bool {
-    KNOBS.measures_time.is_on()
 }

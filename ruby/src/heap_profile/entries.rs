@@ -5,7 +5,6 @@ use std::mem::MaybeUninit;
 
 use super::recorder::{recorder, Nameless, Recorder};
 use super::{file, settings};
-use crate::knobs::KNOBS;
 use crate::lock::Gvl;
 use crate::spare_memory::with_spare;
 
@@ -48,12 +47,6 @@ unsafe extern "C" fn ashlar_name(
             recorder.name(*nameless, &label, &path, first_line);
         });
     }
-}
-
-/// Whether this process has a heap profile.
-#[no_mangle]
-extern "C" fn ashlar_has_heap_profile() -> bool {
-    KNOBS.has_heap_profile.is_on()
 }
 
 #[no_mangle]
