@@ -17,8 +17,7 @@ use crate::layout::T_FLOAT;
 use crate::lock::{note_start, Gvl, Objspace};
 use crate::object_model::Ruby;
 use crate::options::Options;
-use crate::payloads::thread_caches::CacheState;
-use crate::payloads::thread_caches::ThreadCache;
+use crate::payloads::thread_caches::{CacheState, OwnCache};
 use crate::payloads::xfree::ashlar_xfree;
 use crate::payloads::xmalloc::{ashlar_xmalloc, ashlar_xrealloc};
 use crate::ruby_calls::{RubyCalls, RubyEvents, Value};
@@ -190,10 +189,6 @@ fn start() {
 
 // ── What the threads do ─────────────────────────────────────────────────────
 
-fn my_cache() -> *mut ThreadCache {
-    CACHE.get().cast()
-}
-
 /// Allocates, enlarges and frees small and large payloads. Each has the thread's own
 /// byte at both ends.
 fn use_payloads(seed: u8, rounds: usize) {
@@ -207,9 +202,10 @@ fn use_payloads(seed: u8, rounds: usize) {
         };
         // SAFETY: the cache is this thread's, and what is freed is used no more.
         unsafe {
-            let first = NonNull::new(ashlar_xmalloc(my_cache(), size, true).cast::<u8>()).unwrap();
+            let first =
+                NonNull::new(ashlar_xmalloc(OwnCache::now(), size, true).cast::<u8>()).unwrap();
             first.write(seed);
-            let larger = ashlar_xrealloc(my_cache(), first.as_ptr(), 2 * size, true);
+            let larger = ashlar_xrealloc(OwnCache::now(), first.as_ptr(), 2 * size, true);
             let larger = NonNull::new(larger.cast::<u8>()).unwrap();
             assert_eq!(larger.read(), seed);
             larger.add(2 * size - 1).write(seed);
@@ -217,13 +213,13 @@ fn use_payloads(seed: u8, rounds: usize) {
             if kept.len() > 20 {
                 let (payload, size) = kept.swap_remove(round % 20);
                 assert_eq!((payload.read(), payload.add(size - 1).read()), (seed, seed));
-                ashlar_xfree(my_cache(), payload);
+                ashlar_xfree(OwnCache::now(), payload);
             }
         }
     }
     for (payload, _) in kept {
         // SAFETY: the payload was allocated above and is used no more.
-        unsafe { ashlar_xfree(my_cache(), payload) };
+        unsafe { ashlar_xfree(OwnCache::now(), payload) };
     }
 }
 
