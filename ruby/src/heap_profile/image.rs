@@ -1,15 +1,17 @@
 //! The image: the profile as one block of memory that other processes can read
 //! (`docs/reference/heap-profile.md` says what is where).
 
-use std::ffi::c_int;
+use std::fs::{File, Permissions};
 use std::mem::{offset_of, size_of};
-use std::ptr::{slice_from_raw_parts, NonNull};
+use std::os::fd::{AsRawFd, FromRawFd};
+use std::os::unix::fs::PermissionsExt;
+use std::ptr::slice_from_raw_parts;
 use std::sync::atomic::{fence, AtomicU64, Ordering};
 
 use ashlar_heap::refusals::{is_refused, SystemCall};
 
 use super::numbers::Numbers;
-use crate::mapping;
+use crate::mapping::Mapping;
 use crate::size_signal::without_size_signal;
 
 /// Bytes of all strings together.
@@ -167,61 +169,58 @@ pub(super) struct Image {
 
 const NAME: &std::ffi::CStr = c"ashlar-live";
 
-/// Maps `size_of::<Image>()` bytes of zeros that have a name under `/proc`, or no name if the
-/// system has no such files (before Linux 3.17, or where it refuses them).
-fn map() -> Option<(*mut Image, Option<c_int>)> {
-    let bytes = size_of::<Image>();
-    // SAFETY: maps fresh memory.
-    unsafe {
-        let file = match is_refused(SystemCall::Memfd) {
-            true => -1,
-            false => libc::memfd_create(NAME.as_ptr(), libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING),
+/// A file of this many zeros without a place in any folder; `None` if the system has no such files
+/// (before Linux 3.17, or where it refuses them).
+fn shown_file(bytes: usize) -> Option<File> {
+    if is_refused(SystemCall::Memfd) {
+        return None;
+    }
+    let flags = libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING;
+    // SAFETY: a text that ends with 0; the new file belongs to this function alone.
+    let file = unsafe {
+        match libc::memfd_create(NAME.as_ptr(), flags) {
+            -1 => return None,
+            file => File::from_raw_fd(file),
+        }
+    };
+    without_size_signal(|| file.set_len(bytes as u64)).ok()?;
+    Some(file)
+}
+
+/// The process's image, and the file by which others see it.
+/// In a forked child, whose parent goes on with the image, dropping this ends only the child's view
+/// of it.
+pub(super) struct Mapped {
+    memory: Mapping,
+    _file: Option<File>,
+}
+
+impl Mapped {
+    /// Maps an empty image, under a name below `/proc` where the system has such files; `None` when
+    /// it refuses the memory.
+    pub(super) fn new(command_line: &str, started_unix_ns: u64) -> Option<Self> {
+        let (bytes, access) = (size_of::<Image>(), libc::PROT_READ | libc::PROT_WRITE);
+        let file = shown_file(bytes);
+        let flags = match &file {
+            Some(_) => libc::MAP_SHARED,
+            None => libc::MAP_PRIVATE,
         };
-        let named = file >= 0 && without_size_signal(|| libc::ftruncate(file, bytes as i64) == 0);
-        let (flags, used) = if named {
-            (libc::MAP_SHARED, Some(file))
-        } else {
-            (libc::MAP_PRIVATE, None)
-        };
-        let access = libc::PROT_READ | libc::PROT_WRITE;
-        let memory = mapping::map(bytes, access, flags, used);
-        if named {
+        let memory = Mapping::new(bytes, access, flags, file.as_ref()).ok()?;
+        if let Some(file) = &file {
             // Only those who may read this process's memory can open the file; this mode keeps
             // the other users among them from writing to it.
-            libc::fchmod(file, 0o600);
+            let _ = file.set_permissions(Permissions::from_mode(0o600));
             // Nobody else can change the file, or cut it off below us, as far as the kernel
             // has these seals. The last one came with Linux 5.1; an older kernel sets none of
             // them.
             let seals = libc::F_SEAL_SHRINK | libc::F_SEAL_GROW | libc::F_SEAL_FUTURE_WRITE;
-            libc::fcntl(file, libc::F_ADD_SEALS, seals);
-        } else if file >= 0 {
-            libc::close(file);
+            // SAFETY: the descriptor is that of an open file.
+            unsafe { libc::fcntl(file.as_raw_fd(), libc::F_ADD_SEALS, seals) };
         }
-        let file = named.then_some(file);
-        let Ok(memory) = memory else {
-            file.map(|file| libc::close(file));
-            return None;
+        let mut mapped = Self {
+            memory,
+            _file: file,
         };
-        Some((memory.as_ptr().cast(), file))
-    }
-}
-
-/// The process's image, and the file by which others see it.
-pub(super) struct Mapped {
-    /// A mapping of its own.
-    image: NonNull<Image>,
-    file: Option<c_int>,
-}
-
-// SAFETY: nothing in an image belongs to a thread.
-unsafe impl Send for Mapped {}
-
-impl Mapped {
-    /// Maps an empty image; `None` when the system refuses the memory.
-    pub(super) fn new(command_line: &str, started_unix_ns: u64) -> Option<Self> {
-        let (memory, file) = map()?;
-        let image = NonNull::new(memory)?;
-        let mut mapped = Self { image, file };
         mapped.image_mut().begin(command_line, started_unix_ns);
         Some(mapped)
     }
@@ -229,12 +228,12 @@ impl Mapped {
     pub(super) fn read(&self) -> &Image {
         // SAFETY: memory of this size, page-aligned, mapped as long as `self` lives; zeros are
         // valid, and the seals keep other processes from writing.
-        unsafe { self.image.as_ref() }
+        unsafe { self.memory.start().cast().as_ref() }
     }
 
     fn image_mut(&mut self) -> &mut Image {
         // SAFETY: as in `read`; nobody else has a reference to it.
-        unsafe { self.image.as_mut() }
+        unsafe { self.memory.start().cast().as_mut() }
     }
 
     /// Runs `work`, which changes the image, so that a reader notices the change.
@@ -249,22 +248,6 @@ impl Mapped {
             .sequence
             .store((sequence | 1) + 1, Ordering::Release);
         result
-    }
-}
-
-/// In a forked child, whose parent goes on with the image, this ends only the child's view of
-/// it.
-impl Drop for Mapped {
-    fn drop(&mut self) {
-        // SAFETY: the mapping and the file belong to `self`, and nobody refers to them any more.
-        unsafe {
-            if !is_refused(SystemCall::Munmap) {
-                libc::munmap(self.image.as_ptr().cast(), size_of::<Image>());
-            }
-            if let Some(file) = self.file {
-                libc::close(file);
-            }
-        }
     }
 }
 
