@@ -99,22 +99,20 @@ fn create_new(path: &CStr) -> io::Result<File> {
 
 pub(crate) fn random() -> io::Result<u128> {
     let mut bytes = [0_u8; NAME_BITS / 8];
-    loop {
-        // SAFETY: the place has this many bytes.
-        let got = unsafe { libc::getrandom(bytes.as_mut_ptr().cast(), bytes.len(), 0) };
-        if got == bytes.len() as isize {
-            return Ok(u128::from_ne_bytes(bytes));
-        }
-        let error = io::Error::last_os_error();
-        if got >= 0 || error.raw_os_error() == Some(libc::EINTR) {
-            continue;
-        }
-        return Err(error);
-    }
+    // SAFETY: the place has this many bytes.
+    outcome(unsafe { libc::getentropy(bytes.as_mut_ptr().cast(), bytes.len()) })?;
+    Ok(u128::from_ne_bytes(bytes))
 }
 
 pub(crate) fn c_string(text: &OsStr) -> io::Result<CString> {
     CString::new(text.as_bytes()).map_err(|_| io::Error::from_raw_os_error(libc::EINVAL))
+}
+
+/// The system's message without its error number.
+pub(crate) fn reason(error: &io::Error) -> String {
+    let text = error.to_string();
+    let end = text.find(" (os error").unwrap_or(text.len());
+    text[..end].to_owned()
 }
 
 /// Turns the result of a system call, which is -1 after an error, into a `Result`.

@@ -4,10 +4,10 @@ use std::ffi::CString;
 use std::fs::{DirBuilder, File, Metadata};
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
-use crate::whole_file::c_string;
+use crate::whole_file::reason;
 
 /// Why something is not believed, or cannot be had.
 #[derive(Debug)]
@@ -25,13 +25,6 @@ impl From<io::Error> for Distrust {
             _ => Self::Why(reason(&error)),
         }
     }
-}
-
-/// The system's message without its error number.
-pub(super) fn reason(error: &io::Error) -> String {
-    let text = error.to_string();
-    let end = text.find(" (os error").unwrap_or(text.len());
-    text[..end].to_owned()
 }
 
 /// The user that this process acts for now.
@@ -58,21 +51,14 @@ fn check(data: &Metadata) -> Result<(), Distrust> {
 
 /// Opens the folder. What is looked at is what has been opened.
 pub(super) fn open_folder(path: &Path) -> Result<File, Distrust> {
-    let flags = libc::O_RDONLY | libc::O_DIRECTORY | libc::O_NOFOLLOW | libc::O_CLOEXEC;
-    let path = c_string(path.as_os_str())?;
-    // SAFETY: a text that ends with 0.
-    let folder = opened(unsafe { libc::open(path.as_ptr(), flags) })?;
+    let flags = libc::O_DIRECTORY | libc::O_NOFOLLOW;
+    let folder = File::options().read(true).custom_flags(flags).open(path)?;
     check(&folder.metadata()?)?;
     Ok(folder)
 }
 
 /// Opens the folder; makes it, for this user alone, if there is none.
 pub(super) fn open_or_make_folder(path: &Path) -> Result<File, String> {
-    match open_folder(path) {
-        Ok(folder) => return Ok(folder),
-        Err(Distrust::Why(why)) => return Err(why),
-        Err(Distrust::Absent) => {}
-    }
     let made = DirBuilder::new().mode(0o700).create(path);
     match open_folder(path) {
         Ok(folder) => Ok(folder),
@@ -100,21 +86,17 @@ pub(super) fn open_file(folder: &File, name: &str, flags: i32) -> Result<File, D
     let flags = flags | libc::O_NOFOLLOW | libc::O_CLOEXEC | libc::O_NONBLOCK;
     // SAFETY: a text that ends with 0.
     let file = unsafe { libc::openat(folder.as_raw_fd(), name.as_ptr(), flags, 0o600) };
-    let file = opened(file)?;
+    let file = match file {
+        -1 => return Err(io::Error::last_os_error().into()),
+        // SAFETY: it was opened here, and nobody else has it.
+        file => unsafe { File::from_raw_fd(file) },
+    };
     let data = file.metadata()?;
     if !data.is_file() {
         return Err(Distrust::Why("it is no file".to_owned()));
     }
     check(&data)?;
     Ok(file)
-}
-
-fn opened(descriptor: i32) -> io::Result<File> {
-    match descriptor {
-        -1 => Err(io::Error::last_os_error()),
-        // SAFETY: it was opened here, and nobody else has it.
-        descriptor => Ok(unsafe { File::from_raw_fd(descriptor) }),
-    }
 }
 
 #[cfg(test)]

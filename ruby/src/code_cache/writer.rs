@@ -12,15 +12,14 @@ use std::path::Path;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
-use super::counts::add;
 use super::digest::Digest;
 use super::file::CodeFile;
 use super::layout::{self, Level, ToWrite, FILE_BYTES_MAX};
 use super::source::Stamp;
-use super::trust::{open_file, open_folder, reason, Distrust};
+use super::trust::{open_file, open_folder, Distrust};
 use super::what_ran::{carry, Bits};
 use super::{locked, settings, CodeCache, Fresh, FreshCode};
-use crate::whole_file::{random, WholeFile};
+use crate::whole_file::{random, reason, WholeFile};
 
 pub(super) fn file_name(name: &str) -> String {
     format!("{name}.cache")
@@ -72,7 +71,7 @@ impl CodeCache {
     pub(super) fn is_worth_writing(&self) -> bool {
         let file_bytes = self.file.as_ref().map_or(0, |file| file.bytes().len());
         let fresh = locked(&self.fresh);
-        let was_written = self.counters.written.load(Relaxed) > 0;
+        let was_written = locked(&self.counts).written > 0;
         fresh.bytes > file_bytes / 8 || !was_written && !fresh.code.is_empty()
     }
 
@@ -92,7 +91,7 @@ impl CodeCache {
             let fresh = std::mem::take(&mut *locked(&self.fresh));
             self.is_outdated.store(false, Relaxed);
             if let Some(generation) = self.write_file(current.as_ref(), fresh)? {
-                add(&self.counters.written, 1);
+                locked(&self.counts).written += 1;
                 let old = current.take();
                 current = CodeFile::open(&folder, &name, &self.ruby).ok();
                 let new = current
