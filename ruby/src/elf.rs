@@ -78,7 +78,7 @@ const ADDRESS: [u32; 3] = [JUMP_SLOT, 1025, 257];
 /// Calls `visit` with every object. The loader's list is locked meanwhile, and another thread
 /// that holds the loader's other lock may be waiting for this one: so `visit` must neither
 /// look up a symbol nor load anything.
-pub(crate) fn for_each_object(mut visit: impl FnMut(&LoadedObject)) {
+pub(crate) fn for_each_object<F: FnMut(&LoadedObject)>(mut visit: F) {
     unsafe extern "C" fn each<F: FnMut(&LoadedObject)>(
         info: *mut libc::dl_phdr_info,
         _size: usize,
@@ -93,11 +93,8 @@ pub(crate) fn for_each_object(mut visit: impl FnMut(&LoadedObject)) {
         }
         0
     }
-    fn start<F: FnMut(&LoadedObject)>(visit: &mut F) {
-        // SAFETY: `each` is called with the function, which outlives the call.
-        unsafe { libc::dl_iterate_phdr(Some(each::<F>), (&raw mut *visit).cast()) };
-    }
-    start(&mut visit);
+    // SAFETY: `each` is called with the function, which outlives the call.
+    unsafe { libc::dl_iterate_phdr(Some(each::<F>), (&raw mut visit).cast()) };
 }
 
 /// Returns the address of the definition of the function that the loader finds at `found`. An

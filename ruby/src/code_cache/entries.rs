@@ -1,6 +1,7 @@
 //! What the shim calls about the code cache (`shim/code_cache.c`).
 
-use std::ffi::{c_char, c_void};
+use std::ffi::c_char;
+use std::mem::MaybeUninit;
 use std::ptr::{null_mut, slice_from_raw_parts};
 use std::sync::atomic::AtomicPtr;
 use std::sync::atomic::Ordering::{Acquire, Release};
@@ -54,26 +55,22 @@ unsafe extern "C" fn ashlar_begin_code_cache(ruby: *const c_char, bytes: usize, 
 /// found.
 #[no_mangle]
 unsafe extern "C" fn ashlar_find_code(
-    source: *const AskedSource,
-    code: *mut *const c_char,
-    code_bytes: *mut usize,
+    source: &AskedSource,
+    code: &mut MaybeUninit<*const c_char>,
+    code_bytes: &mut MaybeUninit<usize>,
 ) -> u32 {
     let Some(cache) = cache() else { return 0 };
-    // SAFETY: the shim passes a source, and its texts have these lengths.
-    let (source, path, encoding) = unsafe {
-        let source = &*source;
+    // SAFETY: the source's texts have these lengths.
+    let (path, encoding) = unsafe {
         let path = text(source.path, source.path_bytes);
-        (source, path, text(source.encoding, source.encoding_bytes))
+        (path, text(source.encoding, source.encoding_bytes))
     };
     let level = Level(source.level);
     let found = with_spare(|| cache.find(source.thread, (path, encoding), level, source.warnings));
     match found {
         Found::Code(found) => {
-            // SAFETY: the shim passes places for the answer.
-            unsafe {
-                code.write(found.as_ptr().cast());
-                code_bytes.write(found.len());
-            }
+            code.write(found.as_ptr().cast());
+            code_bytes.write(found.len());
             2
         }
         Found::Nothing => 1,
@@ -98,25 +95,18 @@ extern "C" fn ashlar_awaits_code() -> bool {
 /// Returns something to give to [`ashlar_keep_code`] if the code of the file that this thread has
 /// compiled is wanted; else null.
 #[no_mangle]
-unsafe extern "C" fn ashlar_compiled(source: *const AskedSource) -> *mut c_void {
-    let Some(cache) = cache() else {
-        return null_mut();
-    };
-    // SAFETY: the shim passes a source, and its path has this length.
-    let (source, path) = unsafe {
-        let source = &*source;
-        (source, text(source.path, source.path_bytes))
-    };
+unsafe extern "C" fn ashlar_compiled(source: &AskedSource) -> Option<Box<FreshCode>> {
+    let cache = cache()?;
+    // SAFETY: the source's path has this length.
+    let path = unsafe { text(source.path, source.path_bytes) };
     let level = Level(source.level);
     let fresh = with_spare(|| cache.compiled(source.thread, path, level, source.warnings));
-    fresh.map_or(null_mut(), |fresh| Box::into_raw(Box::new(fresh)).cast())
+    fresh.map(Box::new)
 }
 
-/// Keeps code; forgets `fresh` when there are no bytes.
+/// Keeps code; forgets `fresh`, which is from [`ashlar_compiled`], when there are no bytes.
 #[no_mangle]
-unsafe extern "C" fn ashlar_keep_code(fresh: *mut c_void, code: *const c_char, bytes: usize) {
-    // SAFETY: `ashlar_compiled` has made it, and it is passed once.
-    let fresh = unsafe { Box::from_raw(fresh.cast::<FreshCode>()) };
+unsafe extern "C" fn ashlar_keep_code(fresh: Box<FreshCode>, code: *const c_char, bytes: usize) {
     // SAFETY: the shim passes this many bytes.
     let code = unsafe { text(code, bytes) };
     if let Some(cache) = cache() {
@@ -141,10 +131,9 @@ extern "C" fn ashlar_write_code_cache_before_fork() {
 }
 
 #[no_mangle]
-unsafe extern "C" fn ashlar_code_counts(counts: *mut Counts) -> bool {
+extern "C" fn ashlar_code_counts(counts: &mut MaybeUninit<Counts>) -> bool {
     let now = cache().map(|cache| with_spare(|| cache.counts()));
-    // SAFETY: the shim passes a place for the answer.
-    unsafe { counts.write(now.unwrap_or_default()) };
+    counts.write(now.unwrap_or_default());
     now.is_some()
 }
 
