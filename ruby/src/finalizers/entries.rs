@@ -56,8 +56,7 @@ unsafe extern "C" fn ashlar_queue_free(
     let job = Job {
         free: Some(free),
         data,
-        finalizers: 0,
-        object_id: 0,
+        ..Job::of(0, 0)
     };
     let queued = gvl.with_vm_lock(|collector| {
         let ruby = collector.heap.vm();

@@ -50,7 +50,10 @@ fn forget_what_parent_had() {
 /// is the place of the thread that runs finalizer jobs. [`ashlar_after_fork`] has been called.
 #[no_mangle]
 extern "C" fn ashlar_begin_child(collector: Held, thread: Value, runner: &mut Value) {
-    collector.walks.end_of_others(&collector.heap, thread);
+    // Nobody else would end the walks of threads that the child does not have.
+    collector
+        .walks
+        .end(&collector.heap, |_, other| other != thread);
     collector.heap.inherit();
     thread_caches::lock().flush_own_and_shared();
     heap_profile::note_numbers_in_child(&collector);

@@ -61,13 +61,6 @@ fn hold_target() -> MutexGuard<'static, Option<Target>> {
     TARGET.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The arguments of the process, separated by blanks.
-pub(super) fn command_line() -> String {
-    let arguments = fs::read("/proc/self/cmdline").unwrap_or_default();
-    let text = String::from_utf8_lossy(&arguments).replace('\0', " ");
-    text.trim_end().to_owned()
-}
-
 /// Returns a path with this process's number in place of `%p`.
 fn expanded(given: &Path) -> PathBuf {
     let process = std::process::id().to_string();

@@ -31,12 +31,14 @@ pub(super) fn begin(collector: &Collector) -> Result<(), String> {
     }
 }
 
-/// Returns the command line if the image is to contain it, else nothing.
+/// The arguments of the process, separated by blanks, if the image is to contain them; else nothing.
 pub(super) fn command_line() -> String {
-    match HAS_COMMAND_LINE.load(Relaxed) {
-        true => file::command_line(),
-        false => String::new(),
+    if !HAS_COMMAND_LINE.load(Relaxed) {
+        return String::new();
     }
+    let arguments = std::fs::read("/proc/self/cmdline").unwrap_or_default();
+    let text = String::from_utf8_lossy(&arguments).replace('\0', " ");
+    text.trim_end().to_owned()
 }
 
 fn show_command_line(shown: bool) {

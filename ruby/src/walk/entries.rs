@@ -77,8 +77,12 @@ extern "C" fn ashlar_next_object(objspace: &Objspace, object: Value, types: u32)
 /// Ends a walk, if it has not ended yet. The collector also calls this, while it frees the
 /// object that stands for a walk.
 #[no_mangle]
-extern "C" fn ashlar_end_walk(gvl: Gvl, number: usize) {
-    gvl.with_vm_lock(|collector| collector.walks.end(&collector.heap, number));
+extern "C" fn ashlar_end_walk(gvl: Gvl, ended: usize) {
+    gvl.with_vm_lock(|collector| {
+        collector
+            .walks
+            .end(&collector.heap, |number, _| number == ended);
+    });
 }
 
 /// As [`marked_count`], for the shim.
