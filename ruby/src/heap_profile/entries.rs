@@ -3,7 +3,7 @@
 use std::ffi::{c_char, CStr};
 use std::mem::MaybeUninit;
 
-use super::recorder::{recorder, Nameless, Recorder};
+use super::recorder::{change_image, recorder, Nameless, Recorder};
 use super::{file, settings};
 use crate::lock::Gvl;
 use crate::spare_memory::with_spare;
@@ -53,14 +53,10 @@ unsafe extern "C" fn ashlar_name(
 unsafe extern "C" fn ashlar_describe_process(description: *const c_char) {
     // SAFETY: the shim passes a text that ends with 0.
     let description = unsafe { CStr::from_ptr(description) };
-    if let Some(recorder) = &mut *recorder() {
-        with_spare(|| {
-            let description = description.to_string_lossy();
-            recorder
-                .mapped
-                .change(|image| image.set_description(&description));
-        });
-    }
+    with_spare(|| {
+        let description = description.to_string_lossy();
+        change_image(|image| image.set_description(&description));
+    });
 }
 
 /// Called when Ruby ends: writes the profile if the environment asks for it.

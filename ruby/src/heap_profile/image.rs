@@ -10,7 +10,6 @@ use std::sync::atomic::{fence, AtomicU64, Ordering};
 
 use ashlar_heap::refusals::{is_refused, SystemCall};
 
-use super::numbers::Numbers;
 use crate::mapping::Mapping;
 use crate::size_signal::without_size_signal;
 
@@ -21,6 +20,11 @@ pub(super) const STACK_NODES: usize = 1 << 16;
 pub(super) const SITES: usize = 1 << 13;
 /// Slots for live samples: at one sample in 512 KiB, three quarters of them stand for 6 GiB.
 pub(super) const SAMPLES: usize = 1 << 14;
+
+/// How many live numbers there are: what `ashlar top` shows.
+pub(super) const NUMBERS: usize = 26;
+
+pub(super) type Numbers = [u64; NUMBERS];
 
 const TABLES: usize = 5;
 const HEADER_BYTES: usize = 4096;
@@ -47,14 +51,14 @@ struct Table {
 }
 
 #[repr(C)]
-struct Header {
+pub(super) struct Header {
     magic: [u8; 8],
     version: u32,
     header_bytes: u32,
     sequence: AtomicU64,
     process: u64,
     started_unix_ns: u64,
-    updated_unix_ns: u64,
+    pub(super) updated_unix_ns: u64,
     period_bytes: u64,
     dropped_samples: u64,
     numbers_count: u32,
@@ -62,14 +66,14 @@ struct Header {
     tables_count: u32,
     tables_offset: u32,
     sampled_since_unix_ns: u64,
-    is_sampling: u32,
+    pub(super) is_sampling: u32,
     written: Written,
     /// The number of the latest full collection that is over, 0 for none.
-    full_collection: u64,
+    pub(super) full_collection: u64,
     unused: [u8; 24],
     tables: [Table; TABLES],
     unused_too: [u8; 512 - 128 - TABLES * size_of::<Table>()],
-    numbers: Numbers,
+    pub(super) numbers: Numbers,
     unused_as_well: [u8; 512 - size_of::<Numbers>()],
     command_line: [u8; 1024],
     description: [u8; 2048],
@@ -159,7 +163,7 @@ pub(super) struct Sample {
 /// The whole image, as it lies in memory. Memory of zeros is a valid image.
 #[repr(C)]
 pub(super) struct Image {
-    header: Header,
+    pub(super) header: Header,
     strings: [u8; STRING_BYTES],
     pub(super) frames: [Frame; FRAMES],
     pub(super) stacks: [StackNode; STACK_NODES],
@@ -316,25 +320,8 @@ impl Image {
         self.header.is_sampling = 1;
     }
 
-    pub(super) fn end_sampling(&mut self) {
-        self.header.is_sampling = 0;
-    }
-
     pub(super) fn note_dropped(&mut self) {
         self.header.dropped_samples += 1;
-    }
-
-    pub(super) fn set_numbers(&mut self, numbers: Numbers, unix_ns: u64) {
-        self.header.numbers = numbers;
-        self.header.updated_unix_ns = unix_ns;
-    }
-
-    pub(super) fn full_collection(&self) -> u64 {
-        self.header.full_collection
-    }
-
-    pub(super) fn set_full_collection(&mut self, number: u64) {
-        self.header.full_collection = number;
     }
 
     pub(super) fn set_description(&mut self, text: &str) {

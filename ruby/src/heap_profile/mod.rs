@@ -15,7 +15,6 @@ pub(crate) mod file;
 mod image;
 mod interval;
 mod live;
-mod numbers;
 pub(crate) mod recorder;
 pub(crate) mod samples;
 mod settings;
@@ -24,7 +23,9 @@ mod watch;
 use ashlar_heap::{AllocationCache, CellRange, WidthIndex};
 
 use self::live::numbers_of;
-use self::recorder::{is_sampling, recorder, unix_ns, Made, Recorder};
+use self::recorder::{
+    change_image, is_sampling, recorder, unix_ns, while_sampling, Made, Recorder,
+};
 use crate::collector::Collector;
 use crate::knobs::KNOBS;
 use crate::lock::{objspace, Gvl};
@@ -135,14 +136,8 @@ fn end_sampling(collector: &Collector) {
 
 /// Begins to sample the cells of a Ractor's new cache, if samples are taken.
 pub(crate) fn cache_is_new(cache: &mut AllocationCache<'_>) {
-    if !KNOBS.has_heap_profile.is_on() {
-        return;
-    }
-    if let Some(recorder) = recorder()
-        .as_mut()
-        .filter(|recorder| recorder.is_sampling())
-    {
-        recorder.begin_in(cache);
+    if KNOBS.has_heap_profile.is_on() {
+        while_sampling(|recorder| recorder.begin_in(cache));
     }
 }
 
@@ -187,15 +182,11 @@ fn payload_made(address: usize, bytes: usize) {
 fn add(address: usize, made: &Made) {
     let mut frames = [(0, 0); FRAMES_MAX];
     let depth = stack_here(&mut frames);
-    let has_nameless = {
-        let mut guard = recorder();
-        let Some(recorder) = guard.as_mut().filter(|recorder| recorder.is_sampling()) else {
-            return;
-        };
+    let has_nameless = while_sampling(|recorder| {
         recorder.add(address, made, &frames[..depth], watch::collections());
         recorder.has_nameless()
-    };
-    if let (true, Some(objspace)) = (has_nameless, objspace()) {
+    });
+    if let (Some(true), Some(objspace)) = (has_nameless, objspace()) {
         // SAFETY: may be called at any time; the names are looked up later.
         unsafe { (objspace.calls().name_samples_soon)() };
     }
@@ -294,9 +285,7 @@ pub(crate) fn note_numbers(collector: &Collector, asked_for_and_over: bool) {
     if !KNOBS.has_heap_profile.is_on() {
         return;
     }
-    let is_due = recorder()
-        .as_mut()
-        .is_some_and(|recorder| recorder.meter.is_due());
+    let is_due = recorder().as_mut().is_some_and(Recorder::are_numbers_due);
     if is_due || asked_for_and_over {
         note_numbers_now(collector);
     }
@@ -304,9 +293,8 @@ pub(crate) fn note_numbers(collector: &Collector, asked_for_and_over: bool) {
 
 fn note_numbers_now(collector: &Collector) {
     let numbers = numbers_of(&collector.heap);
-    if let Some(recorder) = &mut *recorder() {
-        recorder
-            .mapped
-            .change(|image| image.set_numbers(numbers, unix_ns()));
-    }
+    change_image(|image| {
+        image.header.numbers = numbers;
+        image.header.updated_unix_ns = unix_ns();
+    });
 }

@@ -3,13 +3,12 @@
 use std::collections::{HashMap, TryReserveError};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use ashlar_heap::{AllocationCache, Scope, WidthIndex};
 
 use super::image::{Image, Kind, Mapped, Sample, StackNode, SAMPLES, SITES};
 use super::interval::Intervals;
-use super::numbers::Meter;
 use crate::knobs::KNOBS;
 use crate::layout::{IMEMO_KIND_MASK, IMEMO_SHIFT, T_IMEMO, T_MASK};
 use crate::ruby_calls::{is_object, Value};
@@ -26,8 +25,21 @@ pub(super) fn recorder() -> MutexGuard<'static, Option<Recorder>> {
     RECORDER.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// Runs `work` with the recorder, if samples are taken.
+pub(super) fn while_sampling<R>(work: impl FnOnce(&mut Recorder) -> R) -> Option<R> {
+    let mut recorder = recorder();
+    recorder.as_mut().filter(|own| own.is_sampling).map(work)
+}
+
 pub(super) fn is_sampling() -> bool {
-    KNOBS.has_heap_profile.is_on() && recorder().as_ref().is_some_and(Recorder::is_sampling)
+    KNOBS.has_heap_profile.is_on() && while_sampling(|_| ()).is_some()
+}
+
+/// Changes the image, if there is one.
+pub(super) fn change_image(work: impl FnOnce(&mut Image)) {
+    if let Some(recorder) = &mut *recorder() {
+        recorder.mapped.change(work);
+    }
 }
 
 /// `on` or `off`.
@@ -120,6 +132,9 @@ enum ClassKey {
     Payload,
 }
 
+/// Live numbers are taken at most this often, because many are sums over the widths.
+const NUMBERS_INTERVAL: Duration = Duration::from_millis(50);
+
 /// The most classes that get a name: some programs never stop making classes.
 const CLASSES_MAX: usize = 1 << 16;
 
@@ -153,7 +168,8 @@ pub(super) struct EndedSample {
 
 pub(super) struct Recorder {
     pub(super) mapped: Mapped,
-    pub(super) meter: Meter,
+    /// When live numbers are due again.
+    numbers_due: Instant,
     pub(super) intervals: Intervals,
     is_sampling: bool,
     /// Strings of the image by a hash of their text.
@@ -180,7 +196,7 @@ impl Recorder {
     pub(super) fn new(mapped: Mapped) -> Self {
         Self {
             mapped,
-            meter: Meter::new(),
+            numbers_due: Instant::now(),
             intervals: Intervals::new(1, 1),
             is_sampling: false,
             strings: HashMap::new(),
@@ -205,8 +221,14 @@ impl Recorder {
         }
     }
 
-    pub(super) fn is_sampling(&self) -> bool {
-        self.is_sampling
+    /// Whether live numbers are due; if so, the next time is an interval away.
+    pub(super) fn are_numbers_due(&mut self) -> bool {
+        let now = Instant::now();
+        let are_due = now >= self.numbers_due;
+        if are_due {
+            self.numbers_due = now + NUMBERS_INTERVAL;
+        }
+        are_due
     }
 
     /// Begins sampling, with empty tables.
@@ -244,7 +266,7 @@ impl Recorder {
 
     pub(super) fn end(&mut self) {
         self.is_sampling = false;
-        self.mapped.change(Image::end_sampling);
+        self.mapped.change(|image| image.header.is_sampling = 0);
     }
 
     // ── A sample begins ─────────────────────────────────────────────────────
@@ -527,8 +549,9 @@ impl Recorder {
     /// live by it, because the heap marks a new cell only when it traces to it.
     pub(super) fn swept(&mut self) {
         let full = self.marked_in_full;
-        if self.mapped.read().full_collection() != full {
-            self.mapped.change(|image| image.set_full_collection(full));
+        if self.mapped.read().header.full_collection != full {
+            self.mapped
+                .change(|image| image.header.full_collection = full);
         }
     }
 

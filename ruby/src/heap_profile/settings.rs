@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use super::image::Written;
-use super::recorder::recorder;
+use super::recorder::{change_image, recorder};
 use super::{begin_numbers, begin_sampling, end_sampling, file};
 use crate::collector::Collector;
 use crate::options::Options;
@@ -46,11 +46,7 @@ fn show_command_line(shown: bool) {
         return;
     }
     let text = command_line();
-    if let Some(recorder) = &mut *recorder() {
-        recorder
-            .mapped
-            .change(|image| image.set_command_line(&text));
-    }
+    change_image(|image| image.set_command_line(&text));
 }
 
 /// Does what `GC.config` asks for: `options`, and `order`, the value of `profile`.
