@@ -157,41 +157,6 @@ mod tests {
     }
 
     #[test]
-    fn what_failed_leaves_the_old_file_alone_and_nothing_beside_it() {
-        let folder = folder("failed");
-        let place = folder.join("a");
-        fs::write(&place, "old").unwrap();
-        let (whole, mut file) = WholeFile::create(&place).unwrap();
-        file.write_all(b"half").unwrap();
-        let told = whole.finish(Err(io::Error::other("the disk is full")));
-        assert_eq!(told.unwrap_err().to_string(), "the disk is full");
-        assert_eq!(names(&folder), ["a"]);
-        assert_eq!(fs::read(&place).unwrap(), b"old");
-        fs::remove_dir_all(folder).unwrap();
-    }
-
-    #[test]
-    fn links_at_the_place_are_replaced_and_what_they_lead_to_keeps_its_content() {
-        let folder = folder("links");
-        let other = folder.join("other");
-        for is_hard in [false, true] {
-            fs::write(&other, "precious").unwrap();
-            let place = folder.join(format!("place-{is_hard}"));
-            match is_hard {
-                true => fs::hard_link(&other, &place).unwrap(),
-                false => symlink(&other, &place).unwrap(),
-            }
-            let (whole, mut file) = WholeFile::create(&place).unwrap();
-            file.write_all(b"new").unwrap();
-            whole.finish(Ok(())).unwrap();
-            assert_eq!(fs::read(&other).unwrap(), b"precious");
-            assert_eq!(fs::read(&place).unwrap(), b"new");
-            assert!(fs::symlink_metadata(&place).unwrap().is_file());
-        }
-        fs::remove_dir_all(folder).unwrap();
-    }
-
-    #[test]
     fn a_link_planted_at_the_unfinished_name_is_not_followed() {
         let folder = folder("planted");
         let (other, place) = (folder.join("other"), folder.join("place"));
