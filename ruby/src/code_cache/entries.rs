@@ -9,8 +9,13 @@ use std::sync::atomic::Ordering::{Acquire, Release};
 use super::counts::Counts;
 use super::layout::Level;
 use super::what_ran::Bits;
-use super::{begin, cache, settings, Found, FreshCode};
+use super::{begin, cache, settings, CodeCache, Found, FreshCode};
 use crate::spare_memory::with_spare;
+
+/// Runs `work` with the cache, if there is one; it may take from the spare memory.
+fn with_cache<R>(work: impl FnOnce(&'static CodeCache) -> R) -> Option<R> {
+    cache().map(|cache| with_spare(|| work(cache)))
+}
 
 /// A text that the shim passes.
 ///
@@ -59,49 +64,44 @@ unsafe extern "C" fn ashlar_find_code(
     code: &mut MaybeUninit<*const c_char>,
     code_bytes: &mut MaybeUninit<usize>,
 ) -> u32 {
-    let Some(cache) = cache() else { return 0 };
     // SAFETY: the source's texts have these lengths.
     let (path, encoding) = unsafe {
         let path = text(source.path, source.path_bytes);
         (path, text(source.encoding, source.encoding_bytes))
     };
-    let level = Level(source.level);
-    let found = with_spare(|| cache.find(source.thread, (path, encoding), level, source.warnings));
-    match found {
-        Found::Code(found) => {
+    let (thread, level, warnings) = (source.thread, Level(source.level), source.warnings);
+    match with_cache(|cache| cache.find(thread, (path, encoding), level, warnings)) {
+        Some(Found::Code(found)) => {
             code.write(found.as_ptr().cast());
             code_bytes.write(found.len());
             2
         }
-        Found::Nothing => 1,
-        Found::Never => 0,
+        Some(Found::Nothing) => 1,
+        Some(Found::Never) | None => 0,
     }
 }
 
 /// Refuses code that has been found, because Ruby could not load it.
 #[no_mangle]
 extern "C" fn ashlar_refuse_code(code: *const c_char) {
-    if let Some(cache) = cache() {
-        with_spare(|| cache.refuse(code.addr()));
-    }
+    with_cache(|cache| cache.refuse(code.addr()));
 }
 
 /// Whether what is compiled next may be a file whose code is wanted.
 #[no_mangle]
 extern "C" fn ashlar_awaits_code() -> bool {
-    cache().is_some_and(super::CodeCache::awaits)
+    cache().is_some_and(CodeCache::awaits)
 }
 
 /// Returns something to give to [`ashlar_keep_code`] if the code of the file that this thread has
 /// compiled is wanted; else null.
 #[no_mangle]
 unsafe extern "C" fn ashlar_compiled(source: &AskedSource) -> Option<Box<FreshCode>> {
-    let cache = cache()?;
     // SAFETY: the source's path has this length.
     let path = unsafe { text(source.path, source.path_bytes) };
-    let level = Level(source.level);
-    let fresh = with_spare(|| cache.compiled(source.thread, path, level, source.warnings));
-    fresh.map(Box::new)
+    let (thread, level, warnings) = (source.thread, Level(source.level), source.warnings);
+    let fresh = with_cache(|cache| cache.compiled(thread, path, level, warnings));
+    fresh.flatten().map(Box::new)
 }
 
 /// Keeps code; forgets `fresh`, which is from [`ashlar_compiled`], when there are no bytes.
@@ -109,30 +109,26 @@ unsafe extern "C" fn ashlar_compiled(source: &AskedSource) -> Option<Box<FreshCo
 unsafe extern "C" fn ashlar_keep_code(fresh: Box<FreshCode>, code: *const c_char, bytes: usize) {
     // SAFETY: the shim passes this many bytes.
     let code = unsafe { text(code, bytes) };
-    if let Some(cache) = cache() {
-        with_spare(|| cache.keep(*fresh, code));
-    }
+    with_cache(|cache| cache.keep(*fresh, code));
 }
 
 /// Writes what is new, if anything is.
 #[no_mangle]
 extern "C" fn ashlar_write_code_cache() {
-    if let Some(cache) = cache() {
-        with_spare(|| cache.write());
-    }
+    with_cache(CodeCache::write);
 }
 
 /// The same before a fork, if enough is new.
 #[no_mangle]
 extern "C" fn ashlar_write_code_cache_before_fork() {
-    if let Some(cache) = cache().filter(|cache| cache.is_worth_writing()) {
-        with_spare(|| cache.write());
+    if cache().is_some_and(CodeCache::is_worth_writing) {
+        with_cache(CodeCache::write);
     }
 }
 
 #[no_mangle]
 extern "C" fn ashlar_code_counts(counts: &mut MaybeUninit<Counts>) -> bool {
-    let now = cache().map(|cache| with_spare(|| cache.counts()));
+    let now = with_cache(CodeCache::counts);
     counts.write(now.unwrap_or_default());
     now.is_some()
 }
@@ -153,7 +149,7 @@ static RAN_BEFORE: AtomicPtr<Bits> = AtomicPtr::new(null_mut());
 /// Reads what ran in earlier processes.
 #[no_mangle]
 extern "C" fn ashlar_read_what_ran() {
-    let bits = cache().and_then(|cache| with_spare(|| cache.ran_before()));
+    let bits = with_cache(CodeCache::ran_before).flatten();
     let new = bits.map_or(null_mut(), |bits| Box::into_raw(Box::new(bits)));
     let old = RAN_BEFORE.swap(new, Release);
     if !old.is_null() {
