@@ -20,8 +20,18 @@ pub(crate) struct ProgramHeap {
     disabled: StdCell<usize>,
     /// What a fork that is under way holds.
     at_fork: RefCell<Option<Frozen<'static>>>,
-    /// Freed with the heap.
-    shared: *mut Shared,
+    /// The last field: nothing of the heap is left when it is freed.
+    _shared: OwnShared,
+}
+
+/// What the heap shares with its threads. A pointer, because the heap has references to it.
+struct OwnShared(*mut Shared);
+
+impl Drop for OwnShared {
+    fn drop(&mut self) {
+        // SAFETY: it came from a box, and whoever has a reference to it is gone (`ProgramHeap`).
+        drop(unsafe { Box::from_raw(self.0) });
+    }
 }
 
 impl ProgramHeap {
@@ -42,29 +52,19 @@ impl ProgramHeap {
             // Nobody knows what the program wants for stacks, files and memory of its own.
             None => Shared::reserve_beside(os::address_space_limit_bytes().unwrap_or(0) / 2),
         };
-        let shared_pointer = Box::into_raw(Box::new(shared.map_err(refused)?));
-        // SAFETY: it is freed by `drop_shared` alone, when nothing of the heap is left.
-        let shared: &'static Shared = unsafe { &*shared_pointer };
+        let own_shared = OwnShared(Box::into_raw(Box::new(shared.map_err(refused)?)));
+        // SAFETY: it is freed when nothing of the heap is left.
+        let shared: &'static Shared = unsafe { &*own_shared.0 };
         let vm = Vm::new(callbacks, layouts, shared.space());
-        let heap = Heap::new(vm, shared, options.heap.pace);
-        match heap {
-            Ok(heap) => {
-                let heap = Box::new(Self {
-                    heap,
-                    options: StdCell::new(options),
-                    disabled: StdCell::new(0),
-                    at_fork: RefCell::default(),
-                    shared: shared_pointer,
-                });
-                heap.apply(options);
-                Ok(heap)
-            }
-            Err(error) => {
-                // SAFETY: no heap was made of it.
-                unsafe { drop_shared(shared_pointer) };
-                Err(refused(error))
-            }
-        }
+        let heap = Box::new(Self {
+            heap: Heap::new(vm, shared, options.heap.pace).map_err(refused)?,
+            options: StdCell::new(options),
+            disabled: StdCell::new(0),
+            at_fork: RefCell::default(),
+            _shared: own_shared,
+        });
+        heap.apply(options);
+        Ok(heap)
     }
 
     fn apply(&self, options: Options) {
@@ -99,13 +99,6 @@ impl ProgramHeap {
             false => CellState::NEW_UNPROTECTED,
         }
     }
-}
-
-/// # Safety
-/// `shared` came from a box, and nobody uses it any more.
-unsafe fn drop_shared(shared: *mut Shared) {
-    // SAFETY: it came from a box, and nobody uses it any more.
-    drop(unsafe { Box::from_raw(shared) });
 }
 
 /// # Safety
@@ -178,10 +171,6 @@ extern "C" fn ashlar_heap_free(heap: Option<Box<ProgramHeap>>) {
     drop(owns_nothing);
     // SAFETY: the thread is this function's.
     unsafe { last.give_up() };
-    let shared = heap.shared;
-    drop(heap);
-    // SAFETY: nothing of the heap is left.
-    unsafe { drop_shared(shared) };
 }
 
 #[no_mangle]
