@@ -210,7 +210,7 @@ enum ashlar_cell_bit {
     ASHLAR_CELL_AGE_HIGH = 128,
 };
 unsigned int ashlar_cell_state(void *objspace, ashlar_value object);
-bool ashlar_is_garbage(void *objspace, ashlar_value word); /* no live object, whatever it was */
+bool ashlar_is_garbage(void *objspace, ashlar_value word); /* no live object is there */
 
 /* Statistics. The keys of GC.stat and GC.stat_heap by number, NULL after the last one, and the
    values of `count` keys from `first` on; only what these values need is counted. */

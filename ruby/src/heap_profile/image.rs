@@ -173,8 +173,8 @@ pub(super) struct Image {
 
 const NAME: &std::ffi::CStr = c"ashlar-live";
 
-/// A file of this many zeros without a place in any folder; `None` if the system has no such files
-/// (before Linux 3.17, or where it refuses them).
+/// A file of this many zeros that has a name under `/proc` alone; `None` if the system has no such
+/// files (before Linux 3.17, or where it refuses them).
 fn shown_file(bytes: usize) -> Option<File> {
     if is_refused(SystemCall::Memfd) {
         return None;
@@ -191,17 +191,15 @@ fn shown_file(bytes: usize) -> Option<File> {
     Some(file)
 }
 
-/// The process's image, and the file by which others see it.
-/// In a forked child, whose parent goes on with the image, dropping this ends only the child's view
-/// of it.
+/// The process's image, and the file by which others see it. In a forked child, whose parent goes on
+/// with the image, dropping this ends only the child's view of it.
 pub(super) struct Mapped {
     memory: Mapping,
     _file: Option<File>,
 }
 
 impl Mapped {
-    /// Maps an empty image, under a name below `/proc` where the system has such files; `None` when
-    /// it refuses the memory.
+    /// Maps an empty image; `None` when the system refuses the memory.
     pub(super) fn new(command_line: &str, started_unix_ns: u64) -> Option<Self> {
         let (bytes, access) = (size_of::<Image>(), libc::PROT_READ | libc::PROT_WRITE);
         let file = shown_file(bytes);
