@@ -8,7 +8,6 @@ use ashlar_heap::{os, refusals, CellState, Frozen, Heap, Shared, Stress, RESERVE
 use crate::declared::{Declared, Layouts};
 use crate::error;
 use crate::options::Options;
-use crate::thread::Thread;
 use crate::tracer::{cell_of, pointer};
 use crate::vm::{Callbacks, Vm};
 
@@ -157,20 +156,17 @@ extern "C" fn ashlar_layout_set(
 extern "C" fn ashlar_heap_free(heap: Option<Box<ProgramHeap>>) {
     // The program has ended its threads.
     let Some(heap) = heap else { return };
-    let last = Thread::new(&heap);
-    heap.vm().current.set(&last);
     let vm = heap.vm();
     // SAFETY: all that is left dies now.
     let owns_nothing = unsafe { ashlar_heap::Vm::owns_nothing(vm) };
-    heap.heap.for_each_cell(|cell, width| {
-        if !owns_nothing(cell) {
-            // SAFETY: the walk shows each cell once, and nobody uses it any more.
-            unsafe { ashlar_heap::Vm::release(vm, cell, width) };
-        }
+    heap.with_some_thread(|| {
+        heap.heap.for_each_cell(|cell, width| {
+            if !owns_nothing(cell) {
+                // SAFETY: the walk shows each cell once, and nobody uses it any more.
+                unsafe { ashlar_heap::Vm::release(vm, cell, width) };
+            }
+        });
     });
-    drop(owns_nothing);
-    // SAFETY: the thread is this function's.
-    unsafe { last.give_up() };
 }
 
 #[no_mangle]

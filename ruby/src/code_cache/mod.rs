@@ -38,7 +38,6 @@ use self::file::CodeFile;
 use self::layout::{key_of, sequences_in, About, Entry, Level, CODE_BYTES_MAX};
 use self::source::{real_path, Source, Stamp};
 use self::spool::{Place, Spool};
-use self::trust::Distrust;
 use self::what_ran::{Bits, SharedBits};
 
 /// When this much code has been kept it is written, so that keeping it takes no more of the disk.
@@ -151,23 +150,12 @@ impl CodeCache {
     /// cannot be used.
     fn open(path: &Path, ruby: &[u8]) -> Option<Self> {
         let ruby = digest(&[&layout::VERSION.to_le_bytes(), ruby]);
-        let folder = match trust::open_or_make_folder(path) {
-            Ok(folder) => folder,
-            Err(why) => {
-                settings::say(&format!("{why}; there is no code cache"));
-                return None;
-            }
-        };
+        let folder = trust::open_or_make_folder(path)
+            .inspect_err(|why| settings::say(&format!("{why}; there is no code cache")))
+            .ok()?;
         let name = format!("code-{}", hexadecimal(&ruby));
         let file_name = writer::file_name(&name);
-        let file = match CodeFile::open(&folder, &file_name, &ruby) {
-            Ok(file) => Some(file),
-            Err(Distrust::Absent) => None,
-            Err(Distrust::Why(why)) => {
-                settings::say(&format!("{file_name}: {why}; it is not used"));
-                None
-            }
-        };
+        let file = trust::believed(&file_name, CodeFile::open(&folder, &file_name, &ruby));
         let is_writable = trust::is_writable(&folder);
         if !is_writable {
             settings::say("nothing can be written there, so that nothing new is kept");
@@ -428,12 +416,8 @@ impl CodeCache {
         let file = self.file.as_ref()?;
         let folder = trust::open_folder(&self.folder).ok()?;
         let name = writer::ran_name(&self.name);
-        let mut bits = Bits::read(&folder, &name, &file.index).unwrap_or_else(|distrust| {
-            if let Distrust::Why(why) = distrust {
-                settings::say(&format!("{name}: {why}; it is not used"));
-            }
-            Bits::none(file.index.sequences)
-        });
+        let bits = trust::believed(&name, Bits::read(&folder, &name, &file.index));
+        let mut bits = bits.unwrap_or_else(|| Bits::none(file.index.sequences));
         if let Some(ran) = &self.ran {
             bits.add(&ran.now());
         }

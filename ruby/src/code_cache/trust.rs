@@ -7,6 +7,7 @@ use std::os::fd::{AsRawFd, FromRawFd};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
+use super::settings;
 use crate::whole_file::reason;
 
 /// Why something is not believed, or cannot be had.
@@ -15,6 +16,18 @@ pub(super) enum Distrust {
     /// There is nothing.
     Absent,
     Why(String),
+}
+
+/// What the file of this name has given; `None`, with a line under `-w` if there is a reason, when it
+/// is not believed.
+pub(super) fn believed<T>(name: &str, given: Result<T, Distrust>) -> Option<T> {
+    given
+        .inspect_err(|distrust| {
+            if let Distrust::Why(why) = distrust {
+                settings::say(&format!("{name}: {why}; it is not used"));
+            }
+        })
+        .ok()
 }
 
 impl From<io::Error> for Distrust {

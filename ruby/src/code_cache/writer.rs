@@ -82,10 +82,8 @@ impl CodeCache {
         };
         let name = file_name(&self.name);
         let mut current = CodeFile::open(&folder, &name, &self.ruby).ok();
-        let mut bits = match &current {
-            Some(current) => Bits::read(&folder, &ran_name(&self.name), &current.index).ok(),
-            None => None,
-        };
+        let read = |of: &CodeFile| Bits::read(&folder, &ran_name(&self.name), &of.index).ok();
+        let mut bits = current.as_ref().and_then(read);
         let mut are_bits_new = false;
         if has_fresh {
             let fresh = std::mem::take(&mut *locked(&self.fresh));
@@ -142,10 +140,8 @@ impl CodeCache {
         let old_entries = current.map_or(0, |current| current.index.entries);
         let room = entries.try_reserve_exact(old_entries + fresh.code.len());
         room.map_err(io::Error::from)?;
-        let are_old_the_same = match current {
-            Some(current) => still_right(current, &fresh, &mut entries),
-            None => true,
-        };
+        let are_old_the_same =
+            current.is_none_or(|current| still_right(current, &fresh, &mut entries));
         if fresh.code.is_empty() && are_old_the_same {
             return Ok(None);
         }
@@ -234,11 +230,10 @@ fn still_right<'a>(current: &'a CodeFile, fresh: &Fresh, entries: &mut Vec<ToWri
         };
         let key = &entry.about.key;
         let is_replaced = fresh.code.iter().any(|code| code.of.about.key == *key);
-        if is_replaced || !is_source_there(entry.real_path(bytes), entry.about.source.stamp) {
-            are_same = false;
-            continue;
-        }
-        if !entry.is_code_whole(bytes) {
+        let is_right = !is_replaced
+            && is_source_there(entry.real_path(bytes), entry.about.source.stamp)
+            && entry.is_code_whole(bytes);
+        if !is_right {
             are_same = false;
             continue;
         }

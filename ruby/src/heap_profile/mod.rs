@@ -20,6 +20,8 @@ pub(crate) mod samples;
 mod settings;
 mod watch;
 
+use std::ffi::c_int;
+
 use ashlar_heap::{AllocationCache, CellRange, WidthIndex};
 
 use self::live::numbers_of;
@@ -180,10 +182,11 @@ fn payload_made(address: usize, bytes: usize) {
 }
 
 fn add(address: usize, made: &Made) {
-    let mut frames = [(0, 0); FRAMES_MAX];
-    let depth = stack_here(&mut frames);
+    let (mut frames, mut lines) = ([0; FRAMES_MAX], [0; FRAMES_MAX]);
+    let depth = stack_here(&mut frames, &mut lines);
+    let stack = (&frames[..depth], &lines[..depth]);
     let has_nameless = while_sampling(|recorder| {
-        recorder.add(address, made, &frames[..depth], watch::collections());
+        recorder.add(address, made, stack, watch::collections());
         recorder.has_nameless()
     });
     if let (Some(true), Some(objspace)) = (has_nameless, objspace()) {
@@ -194,32 +197,18 @@ fn add(address: usize, made: &Made) {
 
 /// Writes Ruby's frames of the calling thread with their lines, innermost first; returns how
 /// many. There are none without the GVL, and none while the collector works.
-fn stack_here(frames: &mut [(Value, u32); FRAMES_MAX]) -> usize {
+fn stack_here(frames: &mut [Value; FRAMES_MAX], lines: &mut [c_int; FRAMES_MAX]) -> usize {
     if is_busy() || Gvl::of_this_thread().is_none() {
         return 0;
     }
     let Some(objspace) = objspace() else {
         return 0;
     };
-    let (mut values, mut lines) = ([0; FRAMES_MAX], [0; FRAMES_MAX]);
+    let (frames, lines) = (frames.as_mut_ptr(), lines.as_mut_ptr());
+    let profile_frames = objspace.calls().profile_frames;
     // SAFETY: there are places for this many frames; Ruby only reads its stack.
-    let depth = unsafe {
-        (objspace.calls().profile_frames)(
-            0,
-            FRAMES_MAX as i32,
-            values.as_mut_ptr(),
-            lines.as_mut_ptr(),
-        )
-    };
-    let depth = usize::try_from(depth).unwrap_or(0);
-    for (frame, (value, line)) in frames
-        .iter_mut()
-        .zip(values.into_iter().zip(lines))
-        .take(depth)
-    {
-        *frame = (value, u32::try_from(line).unwrap_or(0));
-    }
-    depth
+    let depth = unsafe { profile_frames(0, FRAMES_MAX as c_int, frames, lines) };
+    usize::try_from(depth).unwrap_or(0)
 }
 
 // ── Payloads ────────────────────────────────────────────────────────────────

@@ -1,6 +1,7 @@
 //! The tables of the profile: what a sample adds to them, and what its end removes.
 
 use std::collections::{HashMap, TryReserveError};
+use std::ffi::c_int;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -271,23 +272,26 @@ impl Recorder {
 
     // ── A sample begins ─────────────────────────────────────────────────────
 
-    /// Adds a sample. `frames` are Ruby's frames with their lines, innermost first.
+    /// Adds a sample. `stack` has Ruby's frames and their lines, innermost first.
     pub(super) fn add(
         &mut self,
         address: usize,
         made: &Made,
-        frames: &[(Value, u32)],
+        stack: (&[Value], &[c_int]),
         collection: usize,
     ) {
         let (bytes, kind, width_bytes) = match *made {
             Made::Cell { width_bytes, .. } => (u64::from(width_bytes), Kind::Cell, width_bytes),
             Made::Payload { bytes } => (bytes, Kind::Payload, 0),
         };
-        if self.reserve(frames.len()).is_err() {
+        if self.reserve(stack.0.len()).is_err() {
             return self.mapped.change(Image::note_dropped);
         }
-        let class = self.class_of(made);
-        let stack = self.stack(frames);
+        let class = match *made {
+            Made::Cell { class, flags, .. } => self.class_of(class, flags),
+            Made::Payload { .. } => ClassKey::Payload,
+        };
+        let stack = self.stack(stack);
         let site = self.site(SiteKey {
             stack,
             class,
@@ -345,10 +349,7 @@ impl Recorder {
         self.strings.try_reserve(2)
     }
 
-    fn class_of(&mut self, made: &Made) -> ClassKey {
-        let Made::Cell { class, flags, .. } = *made else {
-            return ClassKey::Payload;
-        };
+    fn class_of(&mut self, class: Value, flags: Value) -> ClassKey {
         let kind = flags & T_MASK;
         if kind == T_IMEMO || !is_object(class) {
             let imemo = (flags >> IMEMO_SHIFT & IMEMO_KIND_MASK) << 8;
@@ -368,16 +369,16 @@ impl Recorder {
 
     /// Returns the innermost node of the stack. Where there is no room, the inner frames are
     /// left out.
-    fn stack(&mut self, frames: &[(Value, u32)]) -> u32 {
+    fn stack(&mut self, (frames, lines): (&[Value], &[c_int])) -> u32 {
         let mut node = 0;
-        for &(value, line) in frames.iter().rev() {
+        for (&value, &line) in frames.iter().zip(lines).rev() {
             let Some(frame) = self.frame(value) else {
                 break;
             };
             let key = StackNode {
                 caller: node,
                 frame,
-                line,
+                line: u32::try_from(line).unwrap_or(0),
             };
             if let Some(&known) = self.stacks.get(&key) {
                 node = known;
@@ -604,11 +605,7 @@ impl Recorder {
         if self.reserve(0).is_err() {
             return;
         }
-        let class = self.class_of(&Made::Cell {
-            class,
-            flags,
-            width_bytes: 0,
-        });
+        let class = self.class_of(class, flags);
         let name = self.name_of(class);
         self.site_classes[site] = class;
         self.mapped.change(|image| image.sites[site].class = name);
@@ -622,17 +619,11 @@ impl Recorder {
 
     /// Takes a frame or class that has no name yet. It is not returned again.
     pub(super) fn take_nameless(&mut self) -> Option<Nameless> {
-        if let Some(value) = self.classes.nameless.pop() {
-            return Some(Nameless {
-                value,
-                is_class: true,
-            });
-        }
-        let value = self.frames.nameless.pop()?;
-        Some(Nameless {
-            value,
-            is_class: false,
-        })
+        let (value, is_class) = match self.classes.nameless.pop() {
+            Some(class) => (class, true),
+            None => (self.frames.nameless.pop()?, false),
+        };
+        Some(Nameless { value, is_class })
     }
 
     /// Gives a name to what [`Recorder::take_nameless`] has returned.
