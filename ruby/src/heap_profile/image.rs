@@ -171,8 +171,6 @@ pub(super) struct Image {
     pub(super) samples: [Sample; SAMPLES],
 }
 
-const NAME: &std::ffi::CStr = c"ashlar-live";
-
 /// A file of this many zeros that has a name under `/proc` alone; `None` if the system has no such
 /// files (before Linux 3.17, or where it refuses them).
 fn shown_file(bytes: usize) -> Option<File> {
@@ -182,7 +180,7 @@ fn shown_file(bytes: usize) -> Option<File> {
     let flags = libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING;
     // SAFETY: a text that ends with 0; the new file belongs to this function alone.
     let file = unsafe {
-        match libc::memfd_create(NAME.as_ptr(), flags) {
+        match libc::memfd_create(c"ashlar-live".as_ptr(), flags) {
             -1 => return None,
             file => File::from_raw_fd(file),
         }

@@ -147,7 +147,7 @@ fn xmalloc_slowly(cache: OwnCache, size: usize, may_collect: bool) -> *mut c_voi
     collect_if_due_for(size, may_collect);
     allocate_or_collect(may_collect, || {
         if KNOBS.xmalloc_is_from_libc() {
-            libc_malloc::counted_malloc(size.max(1))
+            libc_malloc::counted(libc_malloc::malloc(size.max(1)))
         } else {
             ashlar_malloc_payload(cache, size)
         }
@@ -158,7 +158,7 @@ fn xmalloc_slowly(cache: OwnCache, size: usize, may_collect: bool) -> *mut c_voi
 extern "C" fn ashlar_xcalloc(cache: OwnCache, size: usize, may_collect: bool) -> *mut c_void {
     let allocate = || {
         if KNOBS.xmalloc_is_from_libc() {
-            libc_malloc::counted_calloc(size.max(1))
+            libc_malloc::counted(libc_malloc::calloc(size.max(1)))
         } else {
             ashlar_calloc_payload(cache, size)
         }
