@@ -96,13 +96,21 @@ impl Known {
         self.nameless.retain(|value| numbers.contains_key(value));
     }
 
+    /// Notes that a frame or a class has moved. Without memory for its new address it is forgotten, as
+    /// if it had died.
     fn moved(&mut self, from: Value, to: Value) {
-        if let Some(number) = self.numbers.remove(&from) {
+        let Some(number) = self.numbers.remove(&from) else {
+            return;
+        };
+        let has_room = self.numbers.try_reserve(1).is_ok();
+        if has_room {
             self.numbers.insert(to, number);
-            for list in [&mut self.young, &mut self.nameless] {
-                if let Some(value) = list.iter_mut().find(|value| **value == from) {
-                    *value = to;
-                }
+        }
+        for list in [&mut self.young, &mut self.nameless] {
+            match list.iter().position(|&value| value == from) {
+                Some(at) if has_room => list[at] = to,
+                Some(at) => drop(list.swap_remove(at)),
+                None => {}
             }
         }
     }
@@ -722,6 +730,7 @@ fn internal_name(bits: u32) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::refusing_allocator::while_memory_is_refused;
 
     const NONE: Sample = Sample {
         address: 0,
@@ -730,6 +739,24 @@ mod tests {
         bytes: 0,
         made_unix_ms: 0,
     };
+
+    #[test]
+    fn what_moves_while_memory_is_refused_is_known_at_its_new_address_or_forgotten() {
+        const ALL: usize = 448; // as many as fit
+        let mut known = Known::default();
+        for number in 1..=ALL {
+            known.reserve(1).unwrap();
+            known.add(number, number as u32);
+        }
+        while_memory_is_refused(|| (1..=ALL).for_each(|number| known.moved(number, number + ALL)));
+        for (&value, &number) in &known.numbers {
+            assert_eq!(value, number as usize + ALL);
+        }
+        for list in [&known.young, &known.nameless] {
+            assert_eq!(list.len(), known.numbers.len());
+            assert!(list.iter().all(|value| known.numbers.contains_key(value)));
+        }
+    }
 
     #[test]
     fn the_table_of_samples_finds_what_is_in_it_and_nothing_else() {
