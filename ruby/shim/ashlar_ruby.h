@@ -76,7 +76,7 @@ void *ashlar_objspace_new(const struct ashlar_ruby_calls *, const struct ashlar_
                           const char *ruby_version, const char **failure);
 void *ashlar_cache_new(void *objspace);
 void ashlar_cache_free(void *objspace, void *cache);
-const size_t *ashlar_widths(void);
+extern const size_t ashlar_object_widths[]; /* in bytes, ended by 0 */
 
 /* Collection. */
 void ashlar_start(void *objspace, bool full, bool sweep_now, enum ashlar_reason);
@@ -86,10 +86,7 @@ void ashlar_finish_collection(void *objspace);
 void ashlar_end_collections(void *objspace);
 void ashlar_prepare_heap(void *objspace);
 bool ashlar_collect_before_fork(void *objspace);
-void ashlar_set_disabled(bool disabled);
-bool ashlar_is_disabled(void);
 void ashlar_set_stress(void *objspace, ashlar_value flag, bool on);
-ashlar_value ashlar_stress(void);
 
 /* Objects. `ashlar_allocate` sweeps and collects if it must, and writes the first two words; it
    returns 0 when there is no memory. */
@@ -137,12 +134,9 @@ void ashlar_mark_and_pin(void *objspace, ashlar_value object);
 void ashlar_mark_and_move(void *objspace, ashlar_value *reference);
 void ashlar_mark_maybe(void *objspace, ashlar_value word);
 void ashlar_mark_weak(void *objspace, ashlar_value *reference);
-void ashlar_remove_weak(void *objspace, ashlar_value *reference);
 
 /* Compaction. Any word may be asked for its location. */
 void ashlar_compact(void *objspace, bool everything);
-void ashlar_set_auto_compact(bool on);
-bool ashlar_auto_compact(void);
 ashlar_value ashlar_location(void *objspace, ashlar_value object);
 bool ashlar_has_moved(void *objspace, ashlar_value object);
 
@@ -175,7 +169,6 @@ struct ashlar_snapshot {
 };
 bool ashlar_begin_walk(void *objspace, ashlar_value thread, struct ashlar_snapshot *);
 void ashlar_end_walk(void *objspace, size_t number);
-bool ashlar_is_live(void *objspace, ashlar_value word);
 size_t ashlar_marked_count(void *objspace);
 
 /* Finalizers: an array of procs per object; 0 means none. `ashlar_set_finalizers` returns false
@@ -219,7 +212,7 @@ enum ashlar_cell_bit {
     ASHLAR_CELL_AGE_HIGH = 128,
 };
 unsigned int ashlar_cell_state(void *objspace, ashlar_value object);
-bool ashlar_is_garbage(void *objspace, ashlar_value object);
+bool ashlar_is_garbage(void *objspace, ashlar_value word); /* no live object is there */
 
 /* Statistics. The keys of GC.stat and GC.stat_heap by number, NULL after the last one, and the
    values of `count` keys from `first` on; only what these values need is counted. */
@@ -227,20 +220,10 @@ bool ashlar_is_garbage(void *objspace, ashlar_value object);
 const char *ashlar_key(size_t index);
 void ashlar_count(void *objspace, size_t first, size_t count, uint64_t *values);
 const char *ashlar_width_key(size_t index);
-size_t ashlar_width_count(void);
 /* The values of all keys of the first width, then those of the next one. */
 void ashlar_count_widths(void *objspace, uint64_t *values);
 size_t ashlar_collection_count(void *objspace);
 uint64_t ashlar_total_time_ns(void *objspace);
-
-/* Constants, for GC::INTERNAL_CONSTANTS. */
-struct ashlar_geometry {
-    size_t base_bytes;         /* the width of an object that asks for no more */
-    size_t block_bytes;
-    size_t block_state_bytes;  /* of the side table, for one block */
-    size_t collections_to_old; /* collections an object survives before it is old */
-};
-void ashlar_geometry(struct ashlar_geometry *);
 
 /* Why a collection was not minor. */
 enum ashlar_major_by {
@@ -267,9 +250,6 @@ struct ashlar_latest {
     bool marking;
 };
 void ashlar_latest(void *objspace, struct ashlar_latest *);
-
-void ashlar_measure_time(bool on);
-bool ashlar_measures_time(void);
 
 /* The profile: one record for each collection while it is on. */
 struct ashlar_profile_record {
@@ -328,9 +308,6 @@ void ashlar_free_dump(struct ashlar_dump *);
 /* Prints what each of the RUBY_GC_* variables does, a line each. */
 void ashlar_explain_variables(void);
 
-bool ashlar_full_marking_allowed(void);
-void ashlar_allow_full_marking(bool allowed);
-
 /* Checks the heap's invariants; returns a message when one is broken, NULL when all hold. */
 char *ashlar_verify(void *objspace);
 
@@ -341,7 +318,6 @@ struct ashlar_nameless {
     bool is_class;
 };
 void ashlar_begin_profile(void *objspace); /* if the environment asks for it */
-bool ashlar_has_heap_profile(void);
 void ashlar_find_payload_owners(void *objspace); /* before names are asked for */
 bool ashlar_next_nameless(struct ashlar_nameless *);
 void ashlar_name(const struct ashlar_nameless *, const char *label, const char *path, unsigned int first_line);

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "ashlar_ruby.h"
+#include "inlined.h"
 #include "shim.h"
 
 static VALUE
@@ -55,7 +56,7 @@ ashlar_config(void *objspace)
 {
     VALUE hash = rb_hash_new();
     struct ashlar_option option;
-    rb_hash_aset(hash, full_mark_key(), RBOOL(ashlar_full_marking_allowed()));
+    rb_hash_aset(hash, full_mark_key(), RBOOL(ashlar_is_on(&ashlar_knobs.full_marking_allowed)));
     for (size_t i = 0; ashlar_option(objspace, i, &option); i++) {
         VALUE name = ID2SYM(rb_intern2(option.name, (long)option.name_bytes));
         rb_hash_aset(hash, name, option_value(&option));
@@ -194,7 +195,7 @@ ashlar_config_update(void *objspace, VALUE hash)
     VALUE allowed = rb_hash_lookup2(hash, full_mark_key(), Qundef);
     if (allowed != Qundef) {
         ashlar_finish_collection(objspace);
-        ashlar_allow_full_marking(RTEST(allowed));
+        ashlar_turn(&ashlar_knobs.full_marking_allowed, RTEST(allowed));
     }
     if (path != Qundef) dump(objspace, path);
 }

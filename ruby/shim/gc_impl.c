@@ -291,20 +291,20 @@ rb_gc_impl_prepare_heap(void *objspace)
 void
 rb_gc_impl_gc_enable(void *objspace)
 {
-    ashlar_set_disabled(false);
+    ashlar_turn(&ashlar_knobs.disabled, false);
 }
 
 void
 rb_gc_impl_gc_disable(void *objspace, bool finish_current_gc)
 {
     if (finish_current_gc) ashlar_finish_collection(objspace);
-    ashlar_set_disabled(true);
+    ashlar_turn(&ashlar_knobs.disabled, true);
 }
 
 bool
 rb_gc_impl_gc_enabled_p(void *objspace)
 {
-    return !ashlar_is_disabled();
+    return !ashlar_is_on(&ashlar_knobs.disabled);
 }
 
 void
@@ -316,7 +316,7 @@ rb_gc_impl_stress_set(void *objspace, VALUE flag)
 VALUE
 rb_gc_impl_stress_get(void *objspace)
 {
-    return ashlar_stress();
+    return __atomic_load_n(&ashlar_knobs.stress_flag, __ATOMIC_RELAXED);
 }
 
 VALUE
@@ -392,10 +392,11 @@ rb_gc_impl_mark_weak(void *objspace, VALUE *ptr)
     ashlar_mark_weak(objspace, ptr);
 }
 
+/* Does nothing: weak references are noted and cleared while the program is stopped, so there is never a
+   noted one to remove. */
 void
 rb_gc_impl_remove_weak(void *objspace, VALUE parent_obj, VALUE *ptr)
 {
-    ashlar_remove_weak(objspace, ptr);
 }
 
 /* ── Compaction ──────────────────────────────────────────────────────────── */
@@ -483,7 +484,7 @@ static int
 show_words(struct walk *walk, const VALUE *at)
 {
     if (at[0] & 1) return show_free_run(walk, at[0] & ~(VALUE)1, at[1]);
-    return ashlar_is_live(walk->objspace, at[0]) && show(walk, at[0], ashlar_width_of(at[0]));
+    return !ashlar_is_garbage(walk->objspace, at[0]) && show(walk, at[0], ashlar_width_of(at[0]));
 }
 
 static VALUE
@@ -722,13 +723,13 @@ rb_gc_impl_after_fork(void *objspace, rb_pid_t pid)
 void
 rb_gc_impl_set_measure_total_time(void *objspace, VALUE flag)
 {
-    ashlar_measure_time(RTEST(flag));
+    ashlar_turn(&ashlar_knobs.measures_time, RTEST(flag));
 }
 
 bool
 rb_gc_impl_get_measure_total_time(void *objspace)
 {
-    return ashlar_measures_time();
+    return ashlar_is_on(&ashlar_knobs.measures_time);
 }
 
 unsigned long long

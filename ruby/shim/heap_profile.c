@@ -8,6 +8,7 @@
 #include <stdio.h>
 
 #include "ashlar_ruby.h"
+#include "inlined.h"
 #include "shim.h"
 
 extern int rb_bug_reporter_add(void (*func)(FILE *, void *), void *data);
@@ -96,7 +97,7 @@ describe_ruby(void)
 void
 ashlar_prepare_profile(void *objspace)
 {
-    if (!ashlar_has_heap_profile()) return;
+    if (!ashlar_is_on(&ashlar_knobs.has_heap_profile)) return;
     ashlar_find_payload_owners(objspace);
     name_samples(objspace);
     describe_ruby();
@@ -106,6 +107,6 @@ void
 ashlar_end_profile(void *objspace)
 {
     ashlar_prepare_profile(objspace);
-    if (ashlar_has_heap_profile()) ashlar_write_last_profile(objspace);
+    if (ashlar_is_on(&ashlar_knobs.has_heap_profile)) ashlar_write_last_profile(objspace);
     is_ready = false;
 }

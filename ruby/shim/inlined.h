@@ -31,6 +31,7 @@ enum {
     ASHLAR_NARROWEST_BYTES = 32,
     ASHLAR_WIDEST_BYTES = 1024, /* an embedded array of 126: its length has 7 bits */
     ASHLAR_FIVE_WORDS = 1, /* the width of an object that asks for no more */
+    ASHLAR_COLLECTIONS_TO_OLD = 3, /* two that find a young cell age it, and the third one makes it old */
 };
 
 /* The beginning of the first cell of a run of free cells. */
@@ -78,12 +79,27 @@ extern struct ashlar_tables ashlar_tables;
 /* The byte that says at which stage a collection is. */
 extern const uint8_t *ashlar_stage;
 
-/* The first two fields of what every thread may read (ruby/src/knobs.rs). */
+/* The first fields of what every thread may read (ruby/src/knobs.rs). */
 struct ashlar_knobs {
     uint32_t narrow_types; /* types, by number, whose objects may have the narrowest cells */
     uint8_t xmalloc_mode;  /* 0: the thread's cache may serve without a question */
+    bool disabled, auto_compact, full_marking_allowed, measures_time, has_heap_profile;
+    ashlar_value stress_flag;
 };
 extern struct ashlar_knobs ashlar_knobs;
+
+/* Any thread may read a switch and turn it. */
+static inline bool
+ashlar_is_on(const bool *knob)
+{
+    return __atomic_load_n(knob, __ATOMIC_RELAXED);
+}
+
+static inline void
+ashlar_turn(bool *knob, bool on)
+{
+    __atomic_store_n(knob, on, __ATOMIC_RELAXED);
+}
 
 /* Tables: from sizes, rounded up to 8 and to 16 bytes, to widths and classes; from kinds of
    blocks to bytes. */

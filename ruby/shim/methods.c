@@ -57,13 +57,13 @@ compact(VALUE self)
 static VALUE
 auto_compact(VALUE self)
 {
-    return RBOOL(ashlar_auto_compact());
+    return RBOOL(ashlar_is_on(&ashlar_knobs.auto_compact));
 }
 
 static VALUE
 set_auto_compact(VALUE self, VALUE on)
 {
-    ashlar_set_auto_compact(RTEST(on));
+    ashlar_turn(&ashlar_knobs.auto_compact, RTEST(on));
     return on;
 }
 
@@ -92,19 +92,18 @@ verify_compaction_references(int argc, VALUE *argv, VALUE self)
 static VALUE
 internal_constants(void)
 {
-    struct ashlar_geometry geometry;
-    ashlar_geometry(&geometry);
+    size_t block_bytes = (size_t)1 << ASHLAR_BLOCK_SHIFT, base_bytes = ashlar_widths_bytes[ASHLAR_FIVE_WORDS];
     VALUE constants = rb_hash_new();
     set(constants, "DEBUG", Qfalse);
-    set(constants, "BASE_SLOT_SIZE", SIZET2NUM(geometry.base_bytes));
+    set(constants, "BASE_SLOT_SIZE", SIZET2NUM(base_bytes));
     set(constants, "RBASIC_SIZE", SIZET2NUM(sizeof(struct RBasic))); /* of stock from Ruby 4.0 on */
     set(constants, "RVALUE_OVERHEAD", INT2FIX(0));
-    set(constants, "HEAP_PAGE_OBJ_LIMIT", SIZET2NUM(geometry.block_bytes / geometry.base_bytes));
-    set(constants, "HEAP_PAGE_BITMAP_SIZE", SIZET2NUM(geometry.block_state_bytes));
-    set(constants, "HEAP_PAGE_SIZE", SIZET2NUM(geometry.block_bytes));
-    set(constants, "HEAP_COUNT", SIZET2NUM(ashlar_width_count()));
+    set(constants, "HEAP_PAGE_OBJ_LIMIT", SIZET2NUM(block_bytes / base_bytes));
+    set(constants, "HEAP_PAGE_BITMAP_SIZE", SIZET2NUM(block_bytes >> ASHLAR_STATE_SHIFT));
+    set(constants, "HEAP_PAGE_SIZE", SIZET2NUM(block_bytes));
+    set(constants, "HEAP_COUNT", INT2FIX(ASHLAR_WIDTHS));
     set(constants, "RVARGC_MAX_ALLOCATE_SIZE", SIZET2NUM(ASHLAR_WIDEST_BYTES));
-    set(constants, "RVALUE_OLD_AGE", SIZET2NUM(geometry.collections_to_old));
+    set(constants, "RVALUE_OLD_AGE", INT2FIX(ASHLAR_COLLECTIONS_TO_OLD));
     return rb_obj_freeze(constants);
 }
 

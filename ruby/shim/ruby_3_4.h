@@ -55,7 +55,7 @@ update_vm(void *objspace)
 size_t *
 rb_gc_impl_heap_sizes(void *objspace)
 {
-    return (size_t *)ashlar_widths();
+    return (size_t *)ashlar_object_widths;
 }
 
 /* ── Object allocation ───────────────────────────────────────────────────── */

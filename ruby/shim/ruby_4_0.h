@@ -152,9 +152,7 @@ finalized_id(const struct ashlar_job *job)
 static VALUE
 age_in(unsigned int state)
 {
-    struct ashlar_geometry geometry;
-    ashlar_geometry(&geometry);
-    if (state & ASHLAR_CELL_OLD) return SIZET2NUM(geometry.collections_to_old);
+    if (state & ASHLAR_CELL_OLD) return INT2FIX(ASHLAR_COLLECTIONS_TO_OLD);
     return INT2FIX(state & ASHLAR_CELL_AGE_HIGH ? 2 : state & ASHLAR_CELL_AGE_LOW ? 1 : 0);
 }
 

@@ -6,6 +6,7 @@
 #include "ruby/ruby.h"
 
 #include "ashlar_ruby.h"
+#include "inlined.h"
 #include "shim.h"
 
 /* The keys of a hash of counters, with the names and in the order that Rust gives them. */
@@ -71,7 +72,7 @@ hash_at(VALUE hash, VALUE key)
 VALUE
 ashlar_gc_stat_heap(void *objspace, VALUE heap_name, VALUE hash_or_symbol)
 {
-    size_t count = ashlar_width_count();
+    size_t count = ASHLAR_WIDTHS;
     intern(&width_statistics);
     uint64_t *values = ALLOCA_N(uint64_t, count * width_statistics.count);
     ashlar_count_widths(objspace, values);

@@ -1,13 +1,13 @@
 //! Marking on behalf of Ruby's own tracing functions, and write barriers.
 
 use std::ffi::c_void;
+use std::ptr::null_mut;
 
 use ashlar_heap::{Trace, Tracer};
 
 use crate::current_tracer;
-use crate::lock::{held, Gvl};
+use crate::lock::{Gvl, Held};
 use crate::object_model::Object;
-use crate::objspace::unlocked;
 use crate::ruby_calls::{cell, is_object, Value};
 
 #[no_mangle]
@@ -29,17 +29,14 @@ unsafe extern "C" fn ashlar_mark_and_pin(_objspace: *mut c_void, value: Value) {
 
 /// Marks what is at `place`, or rewrites it while objects move.
 #[no_mangle]
-unsafe extern "C" fn ashlar_mark_and_move(objspace: *mut c_void, place: *mut Value) {
-    // SAFETY: Ruby calls in a collection, and passes the place of a reference.
-    unsafe {
-        let (heap, value) = (&held(objspace).heap, place.read());
-        if !heap.is_moving() {
-            return ashlar_mark(objspace, value);
-        }
-        let location = heap.location(value);
-        if is_object(value) && location != value {
-            place.write(location);
-        }
+unsafe extern "C" fn ashlar_mark_and_move(held: Held, place: &mut Value) {
+    if !held.heap.is_moving() {
+        // SAFETY: Ruby calls in a collection, and passes the place of a reference.
+        return unsafe { ashlar_mark(null_mut(), *place) };
+    }
+    let location = held.heap.location(*place);
+    if is_object(*place) && location != *place {
+        *place = location;
     }
 }
 
@@ -69,18 +66,12 @@ unsafe extern "C" fn ashlar_mark_weak(_objspace: *mut c_void, reference: *mut Va
     }
 }
 
-/// Does nothing: weak references are noted and cleared while the program is stopped, so
-/// there is never a noted one to remove.
 #[no_mangle]
-extern "C" fn ashlar_remove_weak(_objspace: *mut c_void, _reference: *mut Value) {}
-
-#[no_mangle]
-unsafe extern "C" fn ashlar_write_barrier(objspace: *mut c_void, parent: Value, child: Value) {
-    // SAFETY: Ruby passes its object space and two objects; immediates are
-    // filtered before.
+unsafe extern "C" fn ashlar_write_barrier(gvl: Gvl, parent: Value, child: Value) {
+    // SAFETY: Ruby passes two objects; immediates are filtered before.
     unsafe {
-        if unlocked(objspace).needs_barrier(cell(parent), cell(child)) {
-            write_barrier_slowly(objspace, parent, child);
+        if gvl.objspace().needs_barrier(cell(parent), cell(child)) {
+            write_barrier_slowly(gvl, parent, child);
         }
     }
 }
@@ -97,45 +88,43 @@ unsafe fn tracing_stored(parent: Value) -> bool {
 }
 
 /// # Safety
-/// Both are objects of the heap of `objspace`, and the calling thread holds the GVL.
+/// Both are objects of this heap.
 #[cold]
 #[inline(never)]
-unsafe fn write_barrier_slowly(objspace: *mut c_void, parent: Value, child: Value) {
+unsafe fn write_barrier_slowly(gvl: Gvl, parent: Value, child: Value) {
     // SAFETY: the caller's contract: two objects, and the GVL.
     unsafe {
         if tracing_stored(parent) {
             return;
         }
         let (parent, child) = (cell(parent), cell(child));
-        Gvl::of_caller(objspace).with_vm_lock_no_collection(|collector| {
+        gvl.with_vm_lock_no_collection(|collector| {
             collector.heap.write_barrier_slowly(parent, child);
         });
     }
 }
 
 #[no_mangle]
-unsafe extern "C" fn ashlar_unprotect(objspace: *mut c_void, object: Value) {
+unsafe extern "C" fn ashlar_unprotect(gvl: Gvl, object: Value) {
     // SAFETY: Ruby calls with the GVL and passes an object.
     unsafe {
         if current_tracer::with(|tracer| tracer.unprotect(cell(object))) {
             return;
         }
         let cell = cell(object);
-        Gvl::of_caller(objspace)
-            .with_vm_lock_no_collection(|collector| collector.heap.unprotect(cell));
+        gvl.with_vm_lock_no_collection(|collector| collector.heap.unprotect(cell));
     }
 }
 
 /// Marks the object as one into which any number of references may have been stored.
 #[no_mangle]
-unsafe extern "C" fn ashlar_remember(objspace: *mut c_void, object: Value) {
+unsafe extern "C" fn ashlar_remember(gvl: Gvl, object: Value) {
     // SAFETY: Ruby calls with the GVL and passes an object.
     unsafe {
         if tracing_stored(object) {
             return;
         }
         let cell = cell(object);
-        Gvl::of_caller(objspace)
-            .with_vm_lock_no_collection(|collector| collector.heap.write_barrier_all(cell));
+        gvl.with_vm_lock_no_collection(|collector| collector.heap.write_barrier_all(cell));
     }
 }

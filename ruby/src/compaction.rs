@@ -6,7 +6,7 @@
 //! rewritten here, which saves the calls. A pinned object always keeps its form:
 //! somebody may hold the address of what it owns.
 
-use std::ffi::c_void;
+use std::mem::MaybeUninit;
 
 use ashlar_heap::{Cell, Evacuation, Forwarding, Request, WidthIndex};
 use ashlar_wordmap::OutOfMemory;
@@ -15,11 +15,10 @@ use crate::collect::Reason;
 use crate::heap_profile::samples;
 use crate::knobs::KNOBS;
 use crate::layout::*;
-use crate::lock::Gvl;
+use crate::lock::{Gvl, Objspace};
 use crate::move_counts::MoveCounts;
 use crate::object_model::{each_value, plain_object_bytes, Object, Ruby, Values};
 use crate::objects::width_for;
-use crate::objspace::unlocked;
 use crate::ruby_calls::{is_object, Value};
 use crate::statics;
 
@@ -247,7 +246,7 @@ fn update_value(now: Forwarding<'_>, place: usize) {
 
 /// Compacts, for a program that asks for it.
 #[no_mangle]
-unsafe extern "C" fn ashlar_compact(objspace: *mut c_void, everything: bool) {
+extern "C" fn ashlar_compact(gvl: Gvl, everything: bool) {
     let evacuation = if everything {
         Evacuation::Everything
     } else {
@@ -257,8 +256,7 @@ unsafe extern "C" fn ashlar_compact(objspace: *mut c_void, everything: bool) {
         compact: Some(evacuation),
         ..Request::EVERYTHING
     };
-    // SAFETY: Ruby calls with the GVL.
-    unsafe { Gvl::of_caller(objspace) }.with_vm_lock(|collector| {
+    gvl.with_vm_lock(|collector| {
         collector.driver(Reason::Method).collect(request);
         // A program that asks for it can wait until the pages are given back.
         collector.heap.release_empty_blocks();
@@ -266,34 +264,18 @@ unsafe extern "C" fn ashlar_compact(objspace: *mut c_void, everything: bool) {
 }
 
 #[no_mangle]
-extern "C" fn ashlar_set_auto_compact(on: bool) {
-    KNOBS.auto_compact.set(on);
-}
-
-#[no_mangle]
-extern "C" fn ashlar_auto_compact() -> bool {
-    KNOBS.auto_compact.is_on()
-}
-
-#[no_mangle]
-unsafe extern "C" fn ashlar_latest_compaction(objspace: *mut c_void, counts: *mut MoveCounts) {
-    // SAFETY: Ruby calls with the GVL.
-    let gvl = unsafe { Gvl::of_caller(objspace) };
-    let latest = gvl.with_vm_lock(|collector| collector.heap.vm().move_counts.clone());
-    // SAFETY: the shim passes a place for the answer.
-    unsafe { counts.write(latest) };
+extern "C" fn ashlar_latest_compaction(gvl: Gvl, counts: &mut MaybeUninit<MoveCounts>) {
+    gvl.with_vm_lock(|collector| counts.write(collector.heap.vm().move_counts.clone()));
 }
 
 /// The address at which an object is now; any word may be passed.
 #[no_mangle]
-unsafe extern "C" fn ashlar_location(objspace: *mut c_void, value: Value) -> Value {
-    // SAFETY: Ruby passes its object space.
-    unsafe { unlocked(objspace) }.location(value)
+extern "C" fn ashlar_location(objspace: &Objspace, value: Value) -> Value {
+    objspace.location(value)
 }
 
 /// Whether an object has moved away from `value`; any word may be passed.
 #[no_mangle]
-unsafe extern "C" fn ashlar_has_moved(objspace: *mut c_void, value: Value) -> bool {
-    // SAFETY: Ruby passes its object space.
-    unsafe { unlocked(objspace) }.has_moved(value)
+extern "C" fn ashlar_has_moved(objspace: &Objspace, value: Value) -> bool {
+    objspace.has_moved(value)
 }

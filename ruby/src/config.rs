@@ -1,6 +1,7 @@
 //! `GC.config`: the options, shown and changed while Ruby runs.
 
-use std::ffi::{c_char, c_void};
+use std::ffi::c_char;
+use std::mem::MaybeUninit;
 use std::ptr::null_mut;
 
 use ashlar_heap::options::{Unit, Value};
@@ -100,65 +101,41 @@ impl Collector {
 }
 
 #[no_mangle]
-unsafe extern "C" fn ashlar_option(
-    objspace: *mut c_void,
-    index: usize,
-    option: *mut ShownOption,
-) -> bool {
-    // SAFETY: Ruby calls with the GVL.
-    let gvl = unsafe { Gvl::of_caller(objspace) };
+extern "C" fn ashlar_option(gvl: Gvl, index: usize, option: &mut MaybeUninit<ShownOption>) -> bool {
     let options = gvl.with_vm_lock(|collector| collector.options.get());
-    with_spare(|| match options.shown().nth(index) {
-        Some((name, value)) => {
-            // SAFETY: the shim passes a place for the option.
-            unsafe { option.write(ShownOption::new(name, value)) };
-            true
-        }
-        None => false,
+    with_spare(|| {
+        let shown = options.shown().nth(index);
+        let shown = shown.map(|(name, value)| option.write(ShownOption::new(name, value)));
+        shown.is_some()
     })
 }
 
 #[no_mangle]
 unsafe extern "C" fn ashlar_configure(
-    objspace: *mut c_void,
+    gvl: Gvl,
     pairs: *const Pair,
     count: usize,
-    is_memory_out: *mut bool,
+    is_memory_out: &mut MaybeUninit<bool>,
 ) -> *mut c_char {
     with_spare(|| {
-        // SAFETY: Ruby calls with the GVL and `count` pairs of texts.
-        let (gvl, changes) = unsafe {
+        // SAFETY: Ruby calls with `count` pairs of texts.
+        let changes: Vec<_> = unsafe {
             let pairs = std::slice::from_raw_parts(pairs, count);
-            let changes: Vec<_> = pairs.iter().map(|pair| pair.texts()).collect();
-            (Gvl::of_caller(objspace), changes)
+            pairs.iter().map(|pair| pair.texts()).collect()
         };
         match gvl.with_vm_lock(|collector| collector.configure(&changes)) {
             Ok(()) => null_mut(),
             Err(text) => {
-                // SAFETY: the shim passes a place for the answer.
-                unsafe { is_memory_out.write(text == heap_profile::NO_MEMORY) };
+                is_memory_out.write(text == heap_profile::NO_MEMORY);
                 message::hand_over(text)
             }
         }
     })
 }
 
-#[no_mangle]
-extern "C" fn ashlar_full_marking_allowed() -> bool {
-    KNOBS.full_marking_allowed.is_on()
-}
-
-#[no_mangle]
-extern "C" fn ashlar_allow_full_marking(allowed: bool) {
-    KNOBS.full_marking_allowed.set(allowed);
-}
-
 /// Prints what the variables do that tune Ruby's default collector.
-///
-/// # Safety
-/// May be called at any time.
 #[no_mangle]
-unsafe extern "C" fn ashlar_explain_variables() {
+extern "C" fn ashlar_explain_variables() {
     let environment = |name: &str| std::env::var(name).ok();
     for note in tuned(default_pace(), environment).notes {
         eprintln!("ashlar: {note}");

@@ -4,9 +4,11 @@
 //! Source of the formats: the System V ABI and its processor supplements.
 
 use std::ffi::{c_char, c_int, c_void, CStr};
+use std::ops::Range;
 use std::ptr::null;
 use std::sync::atomic::{AtomicUsize, Ordering::Release};
 
+use ashlar_heap::os::page_bytes;
 use ashlar_heap::refusals::{is_refused, SystemCall};
 
 /// One loaded object: the executable or a shared library.
@@ -21,9 +23,9 @@ pub(crate) struct LoadedObject {
     gnu_hash: *const u32,
     relocations: [(*const Relocation, usize); 2],
     /// The addresses that are read-only once the object is relocated.
-    read_only: (usize, usize),
+    read_only: Range<usize>,
     /// The addresses that the object occupies.
-    extent: (usize, usize),
+    extent: Range<usize>,
 }
 
 /// A place that holds the address of a function.
@@ -78,7 +80,7 @@ const ADDRESS: [u32; 3] = [JUMP_SLOT, 1025, 257];
 /// Calls `visit` with every object. The loader's list is locked meanwhile, and another thread
 /// that holds the loader's other lock may be waiting for this one: so `visit` must neither
 /// look up a symbol nor load anything.
-pub(crate) fn for_each_object(mut visit: impl FnMut(&LoadedObject)) {
+pub(crate) fn for_each_object<F: FnMut(&LoadedObject)>(mut visit: F) {
     unsafe extern "C" fn each<F: FnMut(&LoadedObject)>(
         info: *mut libc::dl_phdr_info,
         _size: usize,
@@ -93,11 +95,8 @@ pub(crate) fn for_each_object(mut visit: impl FnMut(&LoadedObject)) {
         }
         0
     }
-    fn start<F: FnMut(&LoadedObject)>(visit: &mut F) {
-        // SAFETY: `each` is called with the function, which outlives the call.
-        unsafe { libc::dl_iterate_phdr(Some(each::<F>), (&raw mut *visit).cast()) };
-    }
-    start(&mut visit);
+    // SAFETY: `each` is called with the function, which outlives the call.
+    unsafe { libc::dl_iterate_phdr(Some(each::<F>), (&raw mut visit).cast()) };
 }
 
 /// Returns the address of the definition of the function that the loader finds at `found`. An
@@ -150,17 +149,21 @@ impl LoadedObject {
             hash: null(),
             gnu_hash: null(),
             relocations: [(null(), 0); 2],
-            read_only: (0, 0),
-            extent: (usize::MAX, 0),
+            read_only: 0..0,
+            extent: Range {
+                start: usize::MAX,
+                end: 0,
+            },
         };
         let mut dynamic: *const Dynamic = null();
         for header in headers {
-            let (start, end) = object.place_of(header);
+            let place = object.place_of(header);
             match header.p_type {
-                libc::PT_DYNAMIC => dynamic = start as *const Dynamic,
-                libc::PT_GNU_RELRO => object.read_only = (start, end),
+                libc::PT_DYNAMIC => dynamic = place.start as *const Dynamic,
+                libc::PT_GNU_RELRO => object.read_only = place,
                 libc::PT_LOAD => {
-                    object.extent = (object.extent.0.min(start), object.extent.1.max(end));
+                    let Range { start, end } = object.extent;
+                    object.extent = start.min(place.start)..end.max(place.end);
                 }
                 _ => {}
             }
@@ -174,9 +177,9 @@ impl LoadedObject {
     }
 
     /// The addresses that a header describes.
-    fn place_of(&self, header: &libc::Elf64_Phdr) -> (usize, usize) {
+    fn place_of(&self, header: &libc::Elf64_Phdr) -> Range<usize> {
         let start = self.base + header.p_vaddr as usize;
-        (start, start + header.p_memsz as usize)
+        start..start + header.p_memsz as usize
     }
 
     /// # Safety
@@ -224,7 +227,7 @@ impl LoadedObject {
     }
 
     pub(crate) fn contains(&self, address: usize) -> bool {
-        (self.extent.0..self.extent.1).contains(&address)
+        self.extent.contains(&address)
     }
 
     // ── Symbols ─────────────────────────────────────────────────────────────
@@ -332,35 +335,30 @@ impl LoadedObject {
         let Some(access) = self.access_at(place) else {
             return false;
         };
-        let page_bytes = ashlar_heap::os::page_bytes();
-        let page = place & !(page_bytes - 1);
+        let page = page_of(place)..page_of(place) + page_bytes();
         let writable = access | libc::PROT_WRITE;
-        if writable != access && !protect(page, page + page_bytes, writable) {
+        if writable != access && !protect(&page, writable) {
             return false;
         }
         // SAFETY: the place is writable now, and aligned. Other threads read either the old
         // or the new value, and both are functions of one type.
         unsafe { AtomicUsize::from_ptr(place as *mut usize) }.store(value, Release);
         // If the page stays writable, that does no harm.
-        let _ = writable != access && protect(page, page + page_bytes, access);
+        let _ = writable != access && protect(&page, access);
         true
     }
 
     /// The access that the headers allow to the object's memory at this address.
     fn access_at(&self, address: usize) -> Option<c_int> {
-        let header = self.headers.iter().find(|header| {
-            let (start, end) = self.place_of(header);
-            header.p_type == libc::PT_LOAD && (start..end).contains(&address)
-        })?;
-        let access_of = |flag, access| match header.p_flags & flag {
-            0 => 0,
-            _ => access,
-        };
-        Some(
-            access_of(libc::PF_R, libc::PROT_READ)
-                | access_of(libc::PF_W, libc::PROT_WRITE)
-                | access_of(libc::PF_X, libc::PROT_EXEC),
-        )
+        let mut loaded = self.headers.iter().filter(|h| h.p_type == libc::PT_LOAD);
+        let header = loaded.find(|header| self.place_of(header).contains(&address))?;
+        let flags = [
+            (libc::PF_R, libc::PROT_READ),
+            (libc::PF_W, libc::PROT_WRITE),
+            (libc::PF_X, libc::PROT_EXEC),
+        ];
+        let allowed = flags.iter().filter(|(flag, _)| header.p_flags & flag != 0);
+        Some(allowed.fold(libc::PROT_NONE, |all, (_, access)| all | access))
     }
 
     // ── Slots ───────────────────────────────────────────────────────────────
@@ -377,7 +375,7 @@ impl LoadedObject {
                     continue;
                 };
                 let Some(to) = rewrite(&slot) else { continue };
-                if self.is_read_only(place) && !opened {
+                if self.read_only_pages().contains(&place) && !opened {
                     if !self.protect(libc::PROT_READ | libc::PROT_WRITE) {
                         return false;
                     }
@@ -410,24 +408,18 @@ impl LoadedObject {
         Some((place, slot))
     }
 
-    fn is_read_only(&self, place: usize) -> bool {
-        let (start, end) = self.read_only_pages();
-        (start..end).contains(&place)
-    }
-
-    fn read_only_pages(&self) -> (usize, usize) {
-        let (start, end) = self.read_only;
-        let page_bytes = ashlar_heap::os::page_bytes();
-        (start & !(page_bytes - 1), end & !(page_bytes - 1))
+    fn read_only_pages(&self) -> Range<usize> {
+        page_of(self.read_only.start)..page_of(self.read_only.end)
     }
 
     fn protect(&self, access: c_int) -> bool {
-        if is_refused(SystemCall::Mprotect) {
-            return false;
-        }
-        let (start, end) = self.read_only_pages();
-        protect(start, end, access)
+        !is_refused(SystemCall::Mprotect) && protect(&self.read_only_pages(), access)
     }
+}
+
+/// Where the page of this address begins.
+fn page_of(address: usize) -> usize {
+    address & !(page_bytes() - 1)
 }
 
 fn is_defined(symbol: Symbol) -> bool {
@@ -436,8 +428,8 @@ fn is_defined(symbol: Symbol) -> bool {
 }
 
 /// Changes the access to whole pages of an object; returns false when the system refuses.
-fn protect(start: usize, end: usize, access: c_int) -> bool {
+fn protect(pages: &Range<usize>, access: c_int) -> bool {
     // SAFETY: the pages belong to an object, which nobody unloads while the loader's list is
     // locked; whatever access they allowed stays allowed, except for stores.
-    unsafe { libc::mprotect(start as *mut c_void, end - start, access) == 0 }
+    unsafe { libc::mprotect(pages.start as *mut c_void, pages.len(), access) == 0 }
 }

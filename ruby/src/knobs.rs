@@ -15,6 +15,7 @@ use crate::ruby_calls::Value;
 pub(crate) static KNOBS: Knobs = Knobs::new();
 
 /// A switch that any thread may turn.
+#[repr(transparent)]
 pub(crate) struct Switch(AtomicBool);
 
 impl Switch {
@@ -32,7 +33,7 @@ impl Switch {
     }
 }
 
-/// The shim reads the first two itself (`shim/inlined.h`).
+/// The shim reads the first ones itself, and turns the switches (`shim/inlined.h`).
 #[repr(C)]
 pub(crate) struct Knobs {
     /// A bit per type number: whether objects of this type may have the narrowest cells.

@@ -8,8 +8,8 @@
 //! written to, and a text has the length that is passed. Whatever else a function relies on,
 //! its own comment says.
 //!
-//! * [`statics`], [`objspace`]: what exists once per process; [`process`]: its start.
-//! * [`lock`]: what a thread may use without a lock, with the GVL and with the VM lock.
+//! * [`statics`]: what exists once per process; [`process`]: its start.
+//! * [`lock`]: the object space, and what a thread may use without a lock, with the GVL and with the VM lock.
 //! * [`collector`]: what the VM lock guards; [`knobs`]: what any thread may read.
 //! * [`options`]: the environment variables.
 //! * [`objects`], [`barriers`], [`payloads`]: what Ruby calls all the time.
@@ -52,7 +52,6 @@ mod move_counts;
 mod object_ids;
 mod object_model;
 mod objects;
-mod objspace;
 mod options;
 // Tests keep Rust's default allocator, which sanitizers know.
 #[cfg(not(test))]

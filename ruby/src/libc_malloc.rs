@@ -206,17 +206,8 @@ pub(crate) fn calloc(size: usize) -> *mut c_void {
         .map_or(null_mut(), |calloc| unsafe { calloc(1, size) })
 }
 
-/// `malloc`, counted.
-pub(crate) fn counted_malloc(size: usize) -> *mut c_void {
-    count_fresh(malloc(size))
-}
-
-/// `calloc`, counted.
-pub(crate) fn counted_calloc(size: usize) -> *mut c_void {
-    count_fresh(calloc(size))
-}
-
-fn count_fresh(memory: *mut c_void) -> *mut c_void {
+/// Counts what [`malloc`] or [`calloc`] has returned.
+pub(crate) fn counted(memory: *mut c_void) -> *mut c_void {
     if !memory.is_null() {
         // SAFETY: just allocated there.
         note(unsafe { usable_size(memory) } as isize);

@@ -2,43 +2,134 @@
 //!
 //! | the calling thread has | what says so | what it may use |
 //! | --- | --- | --- |
-//! | nothing | | [`crate::knobs`], payloads, [`Unlocked`] |
+//! | nothing | | [`crate::knobs`], payloads, [`Objspace`] |
 //! | the GVL of its Ractor | [`Gvl`] | its own allocation cache, and the VM lock |
-//! | the VM lock | [`Gvl::with_vm_lock`] | the [`Collector`] |
+//! | the VM lock | [`Gvl::with_vm_lock`], [`Held`] | the [`Collector`] |
+//!
+//! In a function that Ruby calls, each of them is the parameter `objspace` of
+//! `shim/ashlar_ruby.h`, which says what the caller holds.
 //!
 //! The VM lock is Ruby's. While there is one Ractor it is free of charge and does
 //! nothing: the GVL excludes everybody else. With several, each has a GVL of its own
 //! and the lock excludes the other Ractors. While a Ractor waits for the lock, it may be
 //! stopped for a collection by another one.
 
-use std::ffi::{c_uint, c_void};
+use std::ffi::c_uint;
 use std::marker::PhantomData;
+use std::ops::Deref;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-use ashlar_heap::{Cell, Heap, Region};
+use ashlar_heap::{Cell, Region};
 
 use crate::collector::Collector;
 use crate::knobs::KNOBS;
-use crate::object_model::Ruby;
-use crate::objspace::{self, Objspace};
 use crate::payloads::thread_caches;
+use crate::ruby_calls::RubyCalls;
+use crate::statics;
 
-/// What is used with the VM lock held, and only then.
-pub(crate) struct Locked<T>(T);
+/// What Ruby calls an object space: the collector, which is used with the VM lock held. The
+/// functions of this type are what a thread may ask without that lock: all that is read here is
+/// atomic or never changes, and values that must agree change only while all Ractors are stopped.
+pub(crate) struct Objspace(Collector);
 
-// SAFETY: like a mutex, the VM lock lets one thread at a time use what is inside, and makes
-// visible what the previous holder wrote: the functions of this module give the only
-// references to it. These are shared references, because the lock is recursive: what is
-// inside may be used on any thread, but not on two at once.
-unsafe impl<T: Send> Sync for Locked<T> {}
+// SAFETY: like a mutex, the VM lock lets one thread at a time use the collector, and makes
+// visible what the previous holder wrote: `Gvl` and `Held` give the only references to it. These
+// are shared references, because the lock is recursive: the collector may be used on any thread,
+// but not on two at once.
+unsafe impl Sync for Objspace {}
 
-impl<T> Locked<T> {
-    pub(crate) fn new(inside: T) -> Self {
-        Self(inside)
+const _: () = {
+    const fn is_send<T: Send>() {}
+    is_send::<Collector>();
+};
+
+/// Whether the main Ractor has its allocation cache.
+static STARTED: AtomicBool = AtomicBool::new(false);
+
+/// Notes that Ruby has its first Ractor.
+pub(crate) fn note_start() {
+    STARTED.store(true, Relaxed);
+}
+
+/// Whether Ruby has a Ractor, and with it the VM lock.
+pub(crate) fn has_started() -> bool {
+    STARTED.load(Relaxed)
+}
+
+/// The object space, once Ruby has started.
+#[inline(always)]
+pub(crate) fn objspace() -> Option<&'static Objspace> {
+    // SAFETY: the address is that of an object space, which is never freed.
+    unsafe { statics::objspace().cast::<Objspace>().as_ref() }
+}
+
+impl Objspace {
+    pub(crate) fn new(collector: Collector) -> Box<Self> {
+        Box::new(Self(collector))
+    }
+
+    /// Makes this the object space of the process.
+    pub(crate) fn begin(self: Box<Self>) -> *mut Self {
+        let objspace = Box::into_raw(self);
+        statics::set_objspace(objspace.cast());
+        objspace
+    }
+
+    pub(crate) fn calls(&self) -> &RubyCalls {
+        self.0.calls()
+    }
+
+    #[inline(always)]
+    pub(crate) fn region(&self) -> &Region {
+        self.0.heap.region()
+    }
+
+    /// [`ashlar_heap::Heap::stage_byte`].
+    pub(crate) fn stage_byte(&self) -> *const u8 {
+        self.0.heap.stage_byte()
+    }
+
+    /// [`ashlar_heap::Heap::needs_barrier`].
+    ///
+    /// # Safety
+    /// Both must be live cells of this heap.
+    #[inline(always)]
+    pub(crate) unsafe fn needs_barrier(&self, parent: Cell, child: Cell) -> bool {
+        // SAFETY: both are live cells of this heap.
+        unsafe { self.0.heap.needs_barrier(parent, child) }
+    }
+
+    /// Whether `word`, which once was an object, is not a live object any more. Blocks are swept
+    /// with all Ractors stopped.
+    pub(crate) fn is_garbage(&self, word: usize) -> bool {
+        let heap = &self.0.heap;
+        let cell = heap.region().cell_at(word);
+        cell.is_none_or(|cell| heap.is_garbage(cell))
+    }
+
+    /// [`ashlar_heap::Heap::location`]; cells move with all Ractors stopped.
+    pub(crate) fn location(&self, word: usize) -> usize {
+        self.0.heap.location(word)
+    }
+
+    /// [`ashlar_heap::Heap::has_moved`].
+    pub(crate) fn has_moved(&self, word: usize) -> bool {
+        self.0.heap.has_moved(word)
+    }
+
+    /// [`ashlar_heap::Heap::next_cell`].
+    pub(crate) fn next_cell(
+        &self,
+        address: usize,
+        is_wanted: impl Fn(Cell) -> bool,
+    ) -> Option<Cell> {
+        self.0.heap.next_cell(address, is_wanted)
     }
 }
 
 /// Proof that the calling thread holds the GVL of its Ractor.
 #[derive(Clone, Copy)]
+#[repr(transparent)]
 pub(crate) struct Gvl {
     objspace: &'static Objspace,
     /// Makes the type neither `Send` nor `Sync`: another thread may not hold the GVL.
@@ -46,35 +137,25 @@ pub(crate) struct Gvl {
 }
 
 impl Gvl {
-    fn new(objspace: &'static Objspace) -> Self {
-        Self {
-            objspace,
-            of_this_thread: PhantomData,
-        }
-    }
-
-    /// The GVL that a thread holds when Ruby calls.
-    ///
-    /// # Safety
-    /// `objspace` comes from `ashlar_objspace_new`, and the calling thread holds the
-    /// GVL: `shim/ashlar_ruby.h` says which functions are called so.
-    #[inline(always)]
-    pub(crate) unsafe fn of_caller(objspace: *mut c_void) -> Self {
-        // SAFETY: `objspace` is Ruby's, which lives for as long as the process.
-        Self::new(unsafe { objspace::from_ruby(objspace) })
-    }
-
     /// The GVL of the calling thread; `None` when it does not hold one, or Ruby has not
     /// started. Also `None` for a thread that holds all other locks because it forks: with
     /// the GVL, it would collect and take those locks a second time.
     pub(crate) fn of_this_thread() -> Option<Self> {
-        let objspace = objspace::objspace()?;
+        let objspace = objspace()?;
         if thread_caches::is_forking() {
             return None;
         }
         // SAFETY: may be asked by any thread.
-        let has_gvl = unsafe { (objspace.calls.thread_has_gvl)() } != 0;
-        has_gvl.then(|| Self::new(objspace))
+        let has_gvl = unsafe { (objspace.calls().thread_has_gvl)() } != 0;
+        has_gvl.then_some(Self {
+            objspace,
+            of_this_thread: PhantomData,
+        })
+    }
+
+    #[inline(always)]
+    pub(crate) fn objspace(self) -> &'static Objspace {
+        self.objspace
     }
 
     /// Runs `work` with the VM lock. Ruby gives the lock away while it waits for the
@@ -82,7 +163,7 @@ impl Gvl {
     /// [`Collector::stop_ractors`].
     #[inline]
     pub(crate) fn with_vm_lock<R>(self, work: impl FnOnce(&Collector) -> R) -> R {
-        let calls = &self.objspace.calls;
+        let calls = self.objspace.calls();
         self.between(calls.vm_lock, calls.vm_unlock, work)
     }
 
@@ -91,7 +172,7 @@ impl Gvl {
     /// collection between the two would miss what has been stored.
     #[inline]
     pub(crate) fn with_vm_lock_no_collection<R>(self, work: impl FnOnce(&Collector) -> R) -> R {
-        let calls = &self.objspace.calls;
+        let calls = self.objspace.calls();
         self.between(calls.vm_lock_no_barrier, calls.vm_unlock_no_barrier, work)
     }
 
@@ -108,7 +189,7 @@ impl Gvl {
         // below, because `work` neither unwinds nor jumps.
         unsafe {
             let level = lock();
-            let result = work(&self.objspace.collector.0);
+            let result = work(&self.objspace.0);
             unlock(level);
             result
         }
@@ -130,79 +211,23 @@ impl Gvl {
     /// Like [`Gvl::with_vm_lock`], but may also be called before Ruby has a lock: there is
     /// only one thread until the first Ractor has an allocation cache.
     pub(crate) fn with_vm_lock_if_there<R>(self, work: impl FnOnce(&Collector) -> R) -> R {
-        if objspace::has_started() {
+        if has_started() {
             return self.with_vm_lock(work);
         }
-        work(&self.objspace.collector.0)
+        work(&self.objspace.0)
     }
 }
 
-/// The collector, for functions that are called with the VM lock held.
-///
-/// # Safety
-/// `objspace` comes from `ashlar_objspace_new`, and the calling thread holds the VM
-/// lock until it has done with the collector: the shim has taken it, or Ruby calls
-/// back from inside a collection.
-#[inline(always)]
-pub(crate) unsafe fn held(objspace: *mut c_void) -> &'static Collector {
-    // SAFETY: `objspace` is Ruby's, and this thread has the VM lock.
-    unsafe { &objspace::from_ruby(objspace).collector.0 }
-}
+/// Proof that the calling thread holds the VM lock as long as this lives: the shim has taken it,
+/// or Ruby calls back from inside a collection.
+#[repr(transparent)]
+pub(crate) struct Held(Gvl);
 
-/// What a thread may ask of the heap without the VM lock: all that is read here is atomic,
-/// and values that must agree change only while all Ractors are stopped.
-#[derive(Clone, Copy)]
-pub(crate) struct Unlocked<'a>(&'a Heap<'static, Ruby>);
+impl Deref for Held {
+    type Target = Collector;
 
-impl Locked<Collector> {
     #[inline(always)]
-    pub(crate) fn unlocked(&self) -> Unlocked<'_> {
-        Unlocked(&self.0.heap)
-    }
-}
-
-impl<'a> Unlocked<'a> {
-    #[inline(always)]
-    pub(crate) fn region(self) -> &'a Region {
-        self.0.region()
-    }
-
-    /// [`Heap::stage_byte`].
-    pub(crate) fn stage_byte(self) -> *const u8 {
-        self.0.stage_byte()
-    }
-
-    /// [`Heap::needs_barrier`].
-    ///
-    /// # Safety
-    /// Both must be live cells of this heap.
-    #[inline(always)]
-    pub(crate) unsafe fn needs_barrier(self, parent: Cell, child: Cell) -> bool {
-        // SAFETY: both are live cells of this heap.
-        unsafe { self.0.needs_barrier(parent, child) }
-    }
-
-    /// [`Heap::is_garbage`]; blocks are swept with all Ractors stopped.
-    pub(crate) fn is_garbage(self, cell: Cell) -> bool {
-        self.0.is_garbage(cell)
-    }
-
-    /// [`Heap::location`]; cells move with all Ractors stopped.
-    pub(crate) fn location(self, word: usize) -> usize {
-        self.0.location(word)
-    }
-
-    /// [`Heap::has_moved`].
-    pub(crate) fn has_moved(self, word: usize) -> bool {
-        self.0.has_moved(word)
-    }
-
-    /// [`Heap::next_cell`].
-    pub(crate) fn next_cell(
-        self,
-        address: usize,
-        is_wanted: impl Fn(Cell) -> bool,
-    ) -> Option<Cell> {
-        self.0.next_cell(address, is_wanted)
+    fn deref(&self) -> &Collector {
+        &self.0.objspace.0
     }
 }

@@ -14,7 +14,6 @@ mod record;
 mod version;
 
 use std::cell::{Cell as StdCell, RefCell};
-use std::ffi::{c_char, c_void};
 use std::ptr::{null_mut, NonNull};
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -634,42 +633,27 @@ unsafe impl Moving for Ruby {
 // SAFETY: as for the VM.
 unsafe impl Inspection for Ruby {
     fn visit_roots(&self, visit: &mut dyn FnMut(Root)) {
-        unsafe extern "C" fn each(_category: *const c_char, value: Value, data: *mut c_void) {
-            // SAFETY: `data` is the visitor below, which outlives the call.
-            unsafe { visit_value(value, data) };
+        // SAFETY: the lock is held and no collection runs; what Ruby refers to is in this heap.
+        unsafe {
+            self.calls.each_root(|_, value| {
+                if is_object(value) {
+                    visit(Root::Exact(cell(value)));
+                }
+            });
         }
-        let mut visit = |cell| visit(Root::Exact(cell));
-        let mut visitor = Visitor { visit: &mut visit };
-        // SAFETY: the lock is held and no collection runs.
-        unsafe { (self.calls.reachable_from_roots)(each, (&raw mut visitor).cast()) };
     }
 
     unsafe fn visit_cell(&self, holder: Cell, visit: &mut dyn FnMut(Cell)) {
-        unsafe extern "C" fn each(value: Value, data: *mut c_void) {
-            // SAFETY: `data` is the visitor below, which outlives the call.
-            unsafe { visit_value(value, data) };
+        // SAFETY: the lock is held and no collection runs; what an object refers to is an object of
+        // this heap.
+        unsafe {
+            self.calls.each_reference(holder.address(), |value| {
+                if is_object(value) {
+                    let shown = Object::new(cell(value));
+                    visit(cell(version::kept_by(Object::new(holder), shown)));
+                }
+            });
         }
-        let found = Object::new(holder);
-        let mut visit = |shown| {
-            // SAFETY: what an object refers to is an object of this heap.
-            visit(unsafe { cell(version::kept_by(found, Object::new(shown))) });
-        };
-        let mut visitor = Visitor { visit: &mut visit };
-        // SAFETY: the lock is held and no collection runs.
-        unsafe { (self.calls.reachable_from)(holder.address(), each, (&raw mut visitor).cast()) };
-    }
-}
-
-struct Visitor<'a> {
-    visit: &'a mut dyn FnMut(Cell),
-}
-
-/// # Safety
-/// `data` is a live [`Visitor`]; `value` is a value of this heap.
-unsafe fn visit_value(value: Value, data: *mut c_void) {
-    if is_object(value) {
-        // SAFETY: `data` is a live `Visitor`, and `value` an object of this heap.
-        unsafe { ((*data.cast::<Visitor<'_>>()).visit)(cell(value)) };
     }
 }
 

@@ -8,8 +8,7 @@ use crate::collect::Reason;
 use crate::collector::Collector;
 use crate::heap_profile;
 use crate::knobs::KNOBS;
-use crate::lock::Gvl;
-use crate::objspace::unlocked;
+use crate::lock::{Gvl, Objspace};
 use crate::ruby_calls::Value;
 
 /// Writes the words that the collector reads of every object into a fresh cell.
@@ -54,7 +53,7 @@ fn first_state(wb_protected: bool) -> CellState {
 /// Allocates an object where `shim/inlined.h` does not; 0 when there is no memory.
 #[no_mangle]
 unsafe extern "C" fn ashlar_allocate(
-    objspace: *mut c_void,
+    gvl: Gvl,
     cache: *mut c_void,
     klass: Value,
     flags: Value,
@@ -70,8 +69,6 @@ unsafe extern "C" fn ashlar_allocate(
     if let Some(cell) = unsafe { (*cache).allocate_at_once(width, state) } {
         return begin(cell, klass, flags); // a narrow one
     }
-    // SAFETY: Ruby calls with the GVL and passes the calling Ractor's cache.
-    let gvl = unsafe { Gvl::of_caller(objspace) };
     let allocated = gvl.with_vm_lock(|collector| {
         let cell = allocate_slowly(collector, cache, width, state)?;
         // SAFETY: this thread holds the lock and owns the cache.
@@ -110,9 +107,8 @@ fn allocate_slowly(
 
 /// The state bits of the cell at `word`; 0 for any word that is no live cell.
 #[no_mangle]
-unsafe extern "C" fn ashlar_cell_state(objspace: *mut c_void, word: Value) -> u32 {
-    // SAFETY: Ruby passes its object space.
-    let region = unsafe { unlocked(objspace) }.region();
+extern "C" fn ashlar_cell_state(objspace: &Objspace, word: Value) -> u32 {
+    let region = objspace.region();
     region
         .cell_at(word)
         .map_or(0, |cell| u32::from(region.state(cell).bits()))
@@ -120,20 +116,13 @@ unsafe extern "C" fn ashlar_cell_state(objspace: *mut c_void, word: Value) -> u3
 
 /// Whether `word`, which once was an object, is not a live object any more.
 #[no_mangle]
-unsafe extern "C" fn ashlar_is_garbage(objspace: *mut c_void, word: Value) -> bool {
-    // SAFETY: Ruby passes its object space.
-    let heap = unsafe { unlocked(objspace) };
-    match heap.region().cell_at(word) {
-        Some(cell) => heap.is_garbage(cell),
-        None => true,
-    }
+extern "C" fn ashlar_is_garbage(objspace: &Objspace, word: Value) -> bool {
+    objspace.is_garbage(word)
 }
 
 /// Turns the hooks on or off that Ruby's tracing of allocations and frees needs.
 #[no_mangle]
-unsafe extern "C" fn ashlar_set_event_hooks(objspace: *mut c_void, newobj: bool, freeobj: bool) {
+extern "C" fn ashlar_set_event_hooks(gvl: Gvl, newobj: bool, freeobj: bool) {
     KNOBS.trace_allocations(newobj);
-    // SAFETY: Ruby calls with the GVL.
-    unsafe { Gvl::of_caller(objspace) }
-        .with_vm_lock(|collector| collector.heap.vm().traces_frees.set(freeobj));
+    gvl.with_vm_lock(|collector| collector.heap.vm().traces_frees.set(freeobj));
 }

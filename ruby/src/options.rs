@@ -226,15 +226,6 @@ mod tests {
     }
 
     #[test]
-    fn variables_of_the_default_collector_give_way_to_ashlars_own() {
-        let nursery_min_bytes = |pairs: &[_]| read(pairs).unwrap().heap.pace.nursery_min_bytes;
-        let malloc_limit = ("RUBY_GC_MALLOC_LIMIT", "60m");
-        assert_eq!(nursery_min_bytes(&[malloc_limit]), 60 << 20);
-        let own = ("ASHLAR_NURSERY_MIN", "2MiB");
-        assert_eq!(nursery_min_bytes(&[malloc_limit, own]), 2 << 20);
-    }
-
-    #[test]
     fn an_impossible_value_is_named_with_its_variable() {
         for (name, value, wanted) in [
             (
@@ -249,12 +240,6 @@ mod tests {
             let line = format!("{name}={value}: {wanted} is wanted");
             assert_eq!(read(&[(name, value)]), Err(line));
         }
-        let old = [("ASHLAR_VERIFY", "1"), ("ASHLAR_COLLECT_EVERY", "3000")];
-        assert_eq!(
-            read(&old).unwrap_err(),
-            "ASHLAR_COLLECT_EVERY=3000 ASHLAR_VERIFY=1: switches are words of ASHLAR_STRESS; write \
-             ASHLAR_STRESS=collect-every:3000,verify"
-        );
     }
 
     #[test]

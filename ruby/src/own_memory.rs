@@ -14,7 +14,7 @@ use std::ptr::null_mut;
 
 use ashlar_heap::refusals::{is_refused, SystemCall};
 
-use crate::objspace;
+use crate::lock;
 use crate::spare_memory::SPARE;
 
 extern "C" {
@@ -49,7 +49,7 @@ fn given(memory: *mut u8, layout: Layout) -> *mut u8 {
 
 #[cold]
 fn instead(layout: Layout) -> *mut u8 {
-    if !objspace::has_started() {
+    if !lock::has_started() {
         // SAFETY: ends the process.
         unsafe { ashlar_end_for_want_of_memory() }
     }

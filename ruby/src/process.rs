@@ -1,6 +1,6 @@
 //! The start of a process: its object space, and the allocation caches of its Ractors.
 
-use std::ffi::{c_char, c_void, CStr};
+use std::ffi::{c_char, CStr};
 use std::ptr::{null_mut, NonNull};
 
 use ashlar_heap::{refusals, AllocationCache, Heap, WIDTHS, WIDTH_COUNT};
@@ -8,9 +8,8 @@ use ashlar_heap::{refusals, AllocationCache, Heap, WIDTHS, WIDTH_COUNT};
 use crate::collector::Collector;
 use crate::knobs::KNOBS;
 use crate::libc_malloc::MallocSource;
-use crate::lock::{Gvl, Locked};
+use crate::lock::{note_start, Gvl, Objspace};
 use crate::object_model::Ruby;
-use crate::objspace::{note_start, Objspace};
 use crate::options::Options;
 use crate::ruby_calls::{RubyCalls, RubyEvents};
 use crate::spare_memory::with_spare;
@@ -56,11 +55,8 @@ fn new_objspace(
         MallocSource::Libc
     };
     let collector = Collector::new(heap, Options { malloc, ..options });
-    let objspace = Box::new(Objspace {
-        calls,
-        collector: Locked::new(collector),
-    });
-    inlined::show_stage(objspace.collector.unlocked().stage_byte());
+    let objspace = Objspace::new(collector);
+    inlined::show_stage(objspace.stage_byte());
     Ok(objspace)
 }
 
@@ -70,29 +66,18 @@ fn new_objspace(
 /// The arguments are as `shim/ashlar_ruby.h` says.
 #[no_mangle]
 unsafe extern "C" fn ashlar_objspace_new(
-    calls: *const RubyCalls,
-    events: *const RubyEvents,
+    calls: &RubyCalls,
+    events: &RubyEvents,
     ruby_version: *const c_char,
-    failure: *mut *const c_char,
+    failure: &mut *const c_char,
 ) -> *mut Objspace {
-    // SAFETY: the shim passes valid pointers.
-    let (calls, events, version) = unsafe {
-        (
-            *calls,
-            *events,
-            CStr::from_ptr(ruby_version).to_string_lossy(),
-        )
-    };
-    match new_objspace(calls, events, &version) {
-        Ok(objspace) => {
-            let objspace = Box::leak(objspace);
-            statics::set_objspace((&raw mut *objspace).cast());
-            objspace
-        }
+    // SAFETY: the shim passes a text that ends with 0.
+    let version = unsafe { CStr::from_ptr(ruby_version) };
+    match new_objspace(*calls, *events, &version.to_string_lossy()) {
+        Ok(objspace) => objspace.begin(),
         Err(message) => {
-            // SAFETY: the shim passes a place for the message, which nobody frees
-            // because the process ends now.
-            unsafe { failure.write(message::hand_over(message)) };
+            // Nobody frees the message, because the process ends now.
+            *failure = message::hand_over(message);
             null_mut()
         }
     }
@@ -100,9 +85,7 @@ unsafe extern "C" fn ashlar_objspace_new(
 
 /// A Ractor's allocation cache. The first one is made before Ruby has a lock.
 #[no_mangle]
-unsafe extern "C" fn ashlar_cache_new(objspace: *mut c_void) -> *mut AllocationCache<'static> {
-    // SAFETY: Ruby calls with the GVL, or before it has one.
-    let gvl = unsafe { Gvl::of_caller(objspace) };
+unsafe extern "C" fn ashlar_cache_new(gvl: Gvl) -> *mut AllocationCache<'static> {
     let mut cache =
         with_spare(|| gvl.with_vm_lock_if_there(|collector| collector.heap.new_cache()));
     // SAFETY: the cache is new, and nobody else has it.
@@ -112,18 +95,15 @@ unsafe extern "C" fn ashlar_cache_new(objspace: *mut c_void) -> *mut AllocationC
 }
 
 #[no_mangle]
-unsafe extern "C" fn ashlar_cache_free(
-    objspace: *mut c_void,
-    cache: *mut AllocationCache<'static>,
-) {
-    // SAFETY: Ruby calls with the GVL.
-    let gvl = unsafe { Gvl::of_caller(objspace) };
-    if let Some(cache) = NonNull::new(cache) {
+unsafe extern "C" fn ashlar_cache_free(gvl: Gvl, cache: Option<NonNull<AllocationCache<'static>>>) {
+    if let Some(cache) = cache {
         // SAFETY: Ruby has no more use for the cache.
         gvl.with_vm_lock(|collector| unsafe { collector.heap.drop_cache(cache) });
     }
 }
 
+/// The widths that objects can have, in bytes, ended by 0.
+#[export_name = "ashlar_object_widths"]
 static RUBY_WIDTHS: [usize; WIDTH_COUNT + 1] = {
     let mut widths = [0; WIDTH_COUNT + 1];
     let mut index = 0;
@@ -136,9 +116,3 @@ static RUBY_WIDTHS: [usize; WIDTH_COUNT + 1] = {
     widths[0] = widths[1];
     widths
 };
-
-/// The widths that objects can have, in bytes, ended by 0.
-#[no_mangle]
-extern "C" fn ashlar_widths() -> *const usize {
-    RUBY_WIDTHS.as_ptr()
-}

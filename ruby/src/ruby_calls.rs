@@ -1,7 +1,7 @@
 //! Ruby's functions that the collector calls: `struct ashlar_ruby_calls` of
 //! `shim/ashlar_ruby.h`.
 
-use std::ffi::{c_char, c_int, c_uint, c_void};
+use std::ffi::{c_char, c_int, c_uint, c_void, CStr};
 
 use ashlar_heap::Cell;
 
@@ -66,6 +66,38 @@ pub(crate) struct RubyCalls {
     pub(crate) reachable_from:
         unsafe extern "C" fn(Value, unsafe extern "C" fn(Value, *mut c_void), *mut c_void),
     pub(crate) memory_of: unsafe extern "C" fn(Value) -> usize,
+}
+
+impl RubyCalls {
+    /// Calls `visit` with each root that Ruby knows, and the name of its category.
+    ///
+    /// # Safety
+    /// The calling thread holds the VM lock, and no collection runs.
+    pub(crate) unsafe fn each_root<F: FnMut(&'static CStr, Value)>(&self, mut visit: F) {
+        unsafe extern "C" fn each<F: FnMut(&'static CStr, Value)>(
+            category: *const c_char,
+            value: Value,
+            visit: *mut c_void,
+        ) {
+            // SAFETY: `visit` is the function below; categories are texts that are never freed.
+            unsafe { (*visit.cast::<F>())(CStr::from_ptr(category), value) };
+        }
+        // SAFETY: the caller's contract; `visit` outlives the call.
+        unsafe { (self.reachable_from_roots)(each::<F>, (&raw mut visit).cast()) };
+    }
+
+    /// Calls `visit` with each value that an object refers to, as Ruby says.
+    ///
+    /// # Safety
+    /// As for [`RubyCalls::each_root`]; the object is live.
+    pub(crate) unsafe fn each_reference<F: FnMut(Value)>(&self, object: Value, mut visit: F) {
+        unsafe extern "C" fn each<F: FnMut(Value)>(value: Value, visit: *mut c_void) {
+            // SAFETY: `visit` is the function below.
+            unsafe { (*visit.cast::<F>())(value) };
+        }
+        // SAFETY: the caller's contract; `visit` outlives the call.
+        unsafe { (self.reachable_from)(object, each::<F>, (&raw mut visit).cast()) };
+    }
 }
 
 /// Ruby's numbers for the collector's events.

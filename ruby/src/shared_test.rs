@@ -14,12 +14,10 @@ use ashlar_heap::{Allocation, CellState, Heap, Urgency};
 use crate::collector::Collector;
 use crate::knobs::KNOBS;
 use crate::layout::T_FLOAT;
-use crate::lock::{Gvl, Locked};
+use crate::lock::{note_start, Gvl, Objspace};
 use crate::object_model::Ruby;
-use crate::objspace::{self, Objspace};
 use crate::options::Options;
-use crate::payloads::thread_caches::CacheState;
-use crate::payloads::thread_caches::ThreadCache;
+use crate::payloads::thread_caches::{CacheState, OwnCache};
 use crate::payloads::xfree::ashlar_xfree;
 use crate::payloads::xmalloc::{ashlar_xmalloc, ashlar_xrealloc};
 use crate::ruby_calls::{RubyCalls, RubyEvents, Value};
@@ -167,12 +165,8 @@ const CALLS: RubyCalls = RubyCalls {
     name_samples_soon: nothing,
     reachable_from_roots: roots,
     reachable_from: reachable,
-    memory_of,
+    memory_of: optimal_size,
 };
-
-unsafe extern "C" fn memory_of(_: Value) -> usize {
-    40
-}
 
 fn start() {
     let options = Options::from_environment(|name| match name {
@@ -185,17 +179,11 @@ fn start() {
     let ruby = Ruby::new(CALLS, RubyEvents::default());
     let heap = Heap::new(ruby, shared, options.heap.pace).unwrap();
     KNOBS.serve_from_heap(true);
-    objspace::start_for_test(Objspace {
-        calls: CALLS,
-        collector: Locked::new(Collector::new(heap, options)),
-    });
+    note_start();
+    Objspace::new(Collector::new(heap, options)).begin();
 }
 
 // ── What the threads do ─────────────────────────────────────────────────────
-
-fn my_cache() -> *mut ThreadCache {
-    CACHE.get().cast()
-}
 
 /// Allocates, enlarges and frees small and large payloads. Each has the thread's own
 /// byte at both ends.
@@ -210,9 +198,10 @@ fn use_payloads(seed: u8, rounds: usize) {
         };
         // SAFETY: the cache is this thread's, and what is freed is used no more.
         unsafe {
-            let first = NonNull::new(ashlar_xmalloc(my_cache(), size, true).cast::<u8>()).unwrap();
+            let first =
+                NonNull::new(ashlar_xmalloc(OwnCache::now(), size, true).cast::<u8>()).unwrap();
             first.write(seed);
-            let larger = ashlar_xrealloc(my_cache(), first.as_ptr(), 2 * size, true);
+            let larger = ashlar_xrealloc(OwnCache::now(), first.as_ptr(), 2 * size, true);
             let larger = NonNull::new(larger.cast::<u8>()).unwrap();
             assert_eq!(larger.read(), seed);
             larger.add(2 * size - 1).write(seed);
@@ -220,13 +209,13 @@ fn use_payloads(seed: u8, rounds: usize) {
             if kept.len() > 20 {
                 let (payload, size) = kept.swap_remove(round % 20);
                 assert_eq!((payload.read(), payload.add(size - 1).read()), (seed, seed));
-                ashlar_xfree(my_cache(), payload);
+                ashlar_xfree(OwnCache::now(), payload);
             }
         }
     }
     for (payload, _) in kept {
         // SAFETY: the payload was allocated above and is used no more.
-        unsafe { ashlar_xfree(my_cache(), payload) };
+        unsafe { ashlar_xfree(OwnCache::now(), payload) };
     }
 }
 

@@ -15,7 +15,7 @@ static SHARED: OnceLock<Result<Shared, Refused>> = OnceLock::new();
 /// The address of what [`SHARED`] holds, once that is made: reading it takes one load
 /// instead of three.
 static SHARED_ADDRESS: AtomicPtr<Shared> = AtomicPtr::new(null_mut());
-/// The object space: `crate::objspace::Objspace`.
+/// The object space: `crate::lock::Objspace`.
 static OBJSPACE: AtomicPtr<c_void> = AtomicPtr::new(null_mut());
 
 /// Makes the system refuse the calls that `ASHLAR_STRESS` names, before any call is made. An

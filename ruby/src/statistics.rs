@@ -1,10 +1,11 @@
 //! Counters for `GC.stat` and related methods.
 
-use std::ffi::{c_char, c_void, CStr};
+use std::ffi::{c_char, CStr};
+use std::mem::MaybeUninit;
 use std::ptr::{null, null_mut};
 
 use ashlar_heap::counters::Group;
-use ashlar_heap::{WidthUsage, BLOCK_BYTES, STATE_GRANULE_BYTES, WIDTH_COUNT};
+use ashlar_heap::{WidthUsage, WIDTH_COUNT};
 
 use crate::collector::Collector;
 use crate::counters::{
@@ -134,15 +135,9 @@ extern "C" fn ashlar_width_key(index: usize) -> *const c_char {
 }
 
 #[no_mangle]
-unsafe extern "C" fn ashlar_count(
-    objspace: *mut c_void,
-    first: usize,
-    count: usize,
-    values: *mut u64,
-) {
+unsafe extern "C" fn ashlar_count(gvl: Gvl, first: usize, count: usize, values: *mut u64) {
     let keys = &KEYS[first..][..count];
-    // SAFETY: Ruby calls with the GVL.
-    unsafe { Gvl::of_caller(objspace) }.with_vm_lock(|collector| {
+    gvl.with_vm_lock(|collector| {
         if keys.iter().any(|(_, key)| key.group == Group::Summed) {
             collector.stop_ractors();
         }
@@ -153,69 +148,33 @@ unsafe extern "C" fn ashlar_count(
     });
 }
 
-/// Number of widths.
 #[no_mangle]
-extern "C" fn ashlar_width_count() -> usize {
-    WIDTH_COUNT
-}
-
-#[no_mangle]
-unsafe extern "C" fn ashlar_count_widths(
-    objspace: *mut c_void,
-    values: *mut [[u64; WIDTH_KEYS.len()]; WIDTH_COUNT],
+extern "C" fn ashlar_count_widths(
+    gvl: Gvl,
+    values: &mut MaybeUninit<[[u64; WIDTH_KEYS.len()]; WIDTH_COUNT]>,
 ) {
-    // SAFETY: Ruby calls with the GVL.
-    let widths = unsafe { Gvl::of_caller(objspace) }.with_vm_lock(|collector| {
+    let widths = gvl.with_vm_lock(|collector| {
         collector.stop_ractors();
         collector.heap.width_usage()
     });
     let values_of = |width| std::array::from_fn(|key| (WIDTH_KEYS[key].1)(&width));
-    // SAFETY: the shim passes places for all keys of all widths.
-    unsafe { values.write(widths.map(values_of)) };
+    values.write(widths.map(values_of));
 }
 
 #[no_mangle]
-unsafe extern "C" fn ashlar_collection_count(objspace: *mut c_void) -> usize {
-    // SAFETY: Ruby calls with the GVL.
-    let stats =
-        unsafe { Gvl::of_caller(objspace) }.with_vm_lock(|collector| collector.heap.stats());
+extern "C" fn ashlar_collection_count(gvl: Gvl) -> usize {
+    let stats = gvl.with_vm_lock(|collector| collector.heap.stats());
     stats.collections()
 }
 
 #[no_mangle]
-unsafe extern "C" fn ashlar_total_time_ns(objspace: *mut c_void) -> u64 {
-    // SAFETY: Ruby calls with the GVL.
-    unsafe { Gvl::of_caller(objspace) }
-        .with_vm_lock(|collector| collector.heap.vm().clocks.total_ns())
-}
-
-/// `struct ashlar_geometry`.
-#[repr(C)]
-pub(crate) struct Geometry {
-    base_bytes: usize,
-    block_bytes: usize,
-    block_state_bytes: usize,
-    collections_to_old: usize,
+extern "C" fn ashlar_total_time_ns(gvl: Gvl) -> u64 {
+    gvl.with_vm_lock(|collector| collector.heap.vm().clocks.total_ns())
 }
 
 #[no_mangle]
-unsafe extern "C" fn ashlar_geometry(geometry: *mut Geometry) {
-    let filled = Geometry {
-        base_bytes: BASE_BYTES,
-        block_bytes: BLOCK_BYTES,
-        block_state_bytes: BLOCK_BYTES / STATE_GRANULE_BYTES,
-        // The first two collections that find a young cell age it, the third one makes
-        // it old.
-        collections_to_old: 3,
-    };
-    // SAFETY: the shim passes a place for the answer.
-    unsafe { geometry.write(filled) };
-}
-
-#[no_mangle]
-unsafe extern "C" fn ashlar_verify(objspace: *mut c_void) -> *mut c_char {
-    // SAFETY: Ruby calls with the GVL.
-    let outcome = unsafe { Gvl::of_caller(objspace) }.with_vm_lock(|collector| {
+extern "C" fn ashlar_verify(gvl: Gvl) -> *mut c_char {
+    let outcome = gvl.with_vm_lock(|collector| {
         collector.stop_ractors();
         collector.heap.verify()
     });

@@ -13,8 +13,7 @@ use crate::vm::Vm;
 /// The program, while a thread of it collects.
 pub(crate) struct Program<'a> {
     heap: &'a ProgramHeap,
-    /// The calling thread, which holds the program's lock.
-    thread: *mut Thread,
+    thread: &'a Thread,
 }
 
 impl World for Program<'_> {
@@ -25,9 +24,7 @@ impl World for Program<'_> {
         );
         self.heap.vm().current.set(self.thread);
         let pauses = self.heap.heap.pauses();
-        // SAFETY: whoever made this has promised that the thread is the calling one and holds the
-        // program's lock.
-        pauses.during(|| unsafe { Thread::stopped(self.thread, work) });
+        pauses.during(|| self.thread.stopped(work));
         if let Some(wrong) = self.heap.vm().take_wrong_layout() {
             panic!("{wrong}");
         }
@@ -36,37 +33,24 @@ impl World for Program<'_> {
 
 impl ProgramHeap {
     /// What collects for `thread`.
-    ///
-    /// # Safety
-    /// The thread is the calling one and holds the program's lock.
-    pub(crate) unsafe fn driver(
-        &self,
-        thread: *mut Thread,
-    ) -> Driver<'_, 'static, Vm, Program<'_>> {
+    pub(crate) fn driver<'a>(&'a self, thread: &'a Thread) -> Driver<'a, 'static, Vm, Program<'a>> {
         let (heap, world) = (&self.heap, Program { heap: self, thread });
         Driver { heap, world }
     }
 
     /// Collects before a payload of `bytes` is handed out, if that is due.
-    ///
-    /// # Safety
-    /// The thread is the calling one and holds the program's lock.
     #[inline]
-    pub(crate) unsafe fn collect_before_payload(&self, thread: *mut Thread, bytes: usize) {
+    pub(crate) fn collect_before_payload(&self, thread: &Thread, bytes: usize) {
         let is_large = bytes >= LARGE_PAYLOAD_BYTES;
         if (is_large || self.heap.collection_is_due()) && !self.is_disabled() {
-            // SAFETY: the thread is the calling one, and holds the program's lock.
-            unsafe { self.collect_for_payload(thread, bytes) };
+            self.collect_for_payload(thread, bytes);
         }
     }
 
-    /// # Safety
-    /// The thread is the calling one and holds the program's lock.
     #[cold]
     #[inline(never)]
-    unsafe fn collect_for_payload(&self, thread: *mut Thread, bytes: usize) {
-        // SAFETY: the thread is the calling one, and holds the program's lock.
-        let driver = unsafe { self.driver(thread) };
+    fn collect_for_payload(&self, thread: &Thread, bytes: usize) {
+        let driver = self.driver(thread);
         if bytes >= LARGE_PAYLOAD_BYTES && !self.heap.has_room_for(bytes) {
             driver.make_room(bytes, None);
         }
@@ -82,12 +66,12 @@ impl ProgramHeap {
     /// thread of its own.
     pub(crate) fn with_some_thread(&self, work: impl FnOnce()) {
         let outer = self.vm().current.get();
-        let mut own = Thread::new(self);
-        self.vm().current.set(&raw mut own);
+        let own = Thread::new(self);
+        self.vm().current.set(&own);
         work();
         self.vm().current.set(outer);
         // SAFETY: the thread is this function's.
-        unsafe { Thread::give_up(&raw mut own) };
+        unsafe { own.give_up() };
     }
 }
 
@@ -101,9 +85,8 @@ const FULL: u32 = 2;
 const COMPACT: u32 = 3;
 
 #[no_mangle]
-unsafe extern "C" fn ashlar_collect(thread: *mut Thread, what: u32) {
-    // SAFETY: the program passes the calling thread, which holds the lock.
-    let heap = unsafe { Thread::heap(thread) };
+extern "C" fn ashlar_collect(thread: &Thread, what: u32) {
+    let heap = thread.heap();
     let request = Request {
         scope: match what {
             MINOR => Some(Scope::Minor),
@@ -113,14 +96,12 @@ unsafe extern "C" fn ashlar_collect(thread: *mut Thread, what: u32) {
         sweep_now: matches!(what, FULL | COMPACT),
         compact: (what == COMPACT && heap.vm().moves()).then_some(Evacuation::Sparse),
     };
-    // SAFETY: as above.
-    unsafe { heap.driver(thread) }.collect(request);
+    heap.driver(thread).collect(request);
 }
 
 #[no_mangle]
-unsafe extern "C" fn ashlar_step(thread: *mut Thread, microseconds: u32) -> u32 {
-    // SAFETY: the program passes the calling thread, which holds the lock.
-    let heap = unsafe { Thread::heap(thread) };
+extern "C" fn ashlar_step(thread: &Thread, microseconds: u32) -> u32 {
+    let heap = thread.heap();
     let mut work = match heap.options().has_barriers {
         true => WorkBudget::time(Duration::from_micros(microseconds.max(STEP_US_MIN).into())),
         false => WorkBudget::unlimited(),
@@ -136,18 +117,15 @@ unsafe extern "C" fn ashlar_step(thread: *mut Thread, microseconds: u32) -> u32 
 }
 
 #[no_mangle]
-unsafe extern "C" fn ashlar_poll(thread: *mut Thread) {
-    // SAFETY: the program passes the calling thread, which holds the lock.
-    unsafe { Thread::heap(thread).collect_before_payload(thread, 0) };
+extern "C" fn ashlar_poll(thread: &Thread) {
+    thread.heap().collect_before_payload(thread, 0);
 }
 
 #[no_mangle]
-unsafe extern "C" fn ashlar_verify(thread: *mut Thread) -> bool {
-    // SAFETY: the program passes the calling thread, which holds the lock.
-    let heap = unsafe { Thread::heap(thread) };
+extern "C" fn ashlar_verify(thread: &Thread) -> bool {
+    let heap = thread.heap();
     heap.vm().current.set(thread);
-    // SAFETY: as above.
-    let verified = unsafe { Thread::stopped(thread, || heap.heap.verify()) };
+    let verified = thread.stopped(|| heap.heap.verify());
     let wrong_layout = heap.vm().take_wrong_layout();
     // A wrong layout is the reason for what follows from it.
     match wrong_layout.map_or(verified, Err) {

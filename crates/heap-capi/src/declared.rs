@@ -253,7 +253,7 @@ impl Layout {
 }
 
 /// All that a program has declared.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Layouts {
     kind: Field,
     of_kinds: Box<[StdCell<Layout>]>,
@@ -274,11 +274,7 @@ impl Layouts {
     ) -> Result<Self, String> {
         if count == 0 || declared.is_null() {
             if count == 0 && declared.is_null() && kind.bytes == 0 {
-                return Ok(Self {
-                    kind: Field::default(),
-                    of_kinds: Box::default(),
-                    owning_nothing: StdCell::default(),
-                });
+                return Ok(Self::default());
             }
             return Err(format!(
                 "ashlar_vm.layouts: is {}, and layout_count is {count}; for no layouts leave both, and \
@@ -408,13 +404,9 @@ impl Layouts {
         };
         match layout.found {
             Found::InWords => {
-                let mut left = layout.words[0];
-                while left != 0 {
-                    let at = 8 * left.trailing_zeros() as u16;
-                    // SAFETY: cells of this kind have the word, as the program has declared.
-                    unsafe { mark_word(inside, place(cell, at), tracer) };
-                    left &= left - 1;
-                }
+                // SAFETY: cells of this kind have the word, as the program has declared.
+                let mark = |bit| unsafe { mark_word(inside, place(cell, 8 * bit), tracer) };
+                each_bit(layout.words[0], mark);
             }
             Found::InRow => {
                 let row = place(cell, layout.row_at);
@@ -495,6 +487,7 @@ unsafe fn mark_word(inside: Inside, word: *mut usize, tracer: &mut impl Trace) {
 }
 
 /// Calls `visit` with the number of each bit that is set.
+#[inline(always)]
 fn each_bit(mut bits: u64, mut visit: impl FnMut(u16)) {
     while bits != 0 {
         visit(bits.trailing_zeros() as u16);

@@ -2,13 +2,13 @@
 
 use std::ffi::c_void;
 
-use ashlar_heap::{Cell, MarkingEnd, Scope};
+use ashlar_heap::{Cell, MarkingEnd, Scope, Trace};
 
 use crate::heap::ProgramHeap;
 use crate::thread::Thread;
-use crate::tracer::Tracer;
+use crate::tracer::{cell_of, pointer, Tracer};
 
-type Finalize = unsafe extern "C" fn(*mut Thread, *mut c_void, *mut c_void);
+type Finalize = unsafe extern "C" fn(&Thread, *mut c_void, *mut c_void);
 
 #[derive(Clone, Copy, Debug)]
 struct Finalizer {
@@ -96,7 +96,7 @@ impl FinalizerLists {
         // Marked after all have been looked at: that a dead cell refers to another is no reason
         // to put the other's finalizer off.
         for finalizer in due {
-            end.tracer_marks(finalizer.cell);
+            end.tracer().mark(finalizer.cell);
         }
     }
 
@@ -131,46 +131,31 @@ fn is_due(finalizer: &Finalizer, end: &MarkingEnd<'_>, due: &mut Vec<Finalizer>)
     is_dead
 }
 
-/// Marking a cell without a callback.
-trait Marks {
-    fn tracer_marks(&mut self, cell: Cell);
-}
-
-impl Marks for MarkingEnd<'_> {
-    fn tracer_marks(&mut self, cell: Cell) {
-        use ashlar_heap::Trace;
-        self.tracer().mark(cell);
-    }
-}
-
 #[no_mangle]
 unsafe extern "C" fn ashlar_finalizer_add(
-    heap: *mut ProgramHeap,
+    heap: &ProgramHeap,
     cell: *mut c_void,
     finalize: Finalize,
     argument: *mut c_void,
 ) -> bool {
-    // SAFETY: the program passes a heap of its own.
-    let mut finalizers = unsafe { &*heap }.vm().finalizers.borrow_mut();
-    finalizers.add(Finalizer {
+    heap.vm().finalizers.borrow_mut().add(Finalizer {
         // SAFETY: the program passes a cell.
-        cell: unsafe { Cell::from_address(cell as usize) },
+        cell: unsafe { cell_of(cell) },
         finalize,
         argument,
     })
 }
 
 #[no_mangle]
-unsafe extern "C" fn ashlar_finalizer_remove(heap: *mut ProgramHeap, cell: *mut c_void) -> usize {
-    // SAFETY: the program passes a heap of its own, and a cell.
-    let (heap, cell) = unsafe { (&*heap, Cell::from_address(cell as usize)) };
+unsafe extern "C" fn ashlar_finalizer_remove(heap: &ProgramHeap, cell: *mut c_void) -> usize {
+    // SAFETY: the program passes a cell.
+    let cell = unsafe { cell_of(cell) };
     heap.vm().finalizers.borrow_mut().remove(cell)
 }
 
 #[no_mangle]
-unsafe extern "C" fn ashlar_run_finalizers(thread: *mut Thread) -> usize {
-    // SAFETY: the program passes the calling thread's handle.
-    let vm = unsafe { Thread::heap(thread) }.vm();
+extern "C" fn ashlar_run_finalizers(thread: &Thread) -> usize {
+    let vm = thread.heap().vm();
     let mut count = 0;
     loop {
         let next = vm.finalizers.borrow_mut().begin();
@@ -178,9 +163,8 @@ unsafe extern "C" fn ashlar_run_finalizers(thread: *mut Thread) -> usize {
             return count;
         };
         count += 1;
-        let cell = std::ptr::with_exposed_provenance_mut(next.cell.address());
         // SAFETY: the program's own function, with what it asked for.
-        unsafe { (next.finalize)(thread, cell, next.argument) };
+        unsafe { (next.finalize)(thread, pointer(next.cell), next.argument) };
         vm.finalizers.borrow_mut().end(number);
     }
 }
@@ -190,7 +174,7 @@ mod tests {
     use super::*;
     use crate::refusing_allocator::while_memory_is_refused;
 
-    extern "C" fn finalize(_: *mut Thread, _: *mut c_void, _: *mut c_void) {}
+    extern "C" fn finalize(_: &Thread, _: *mut c_void, _: *mut c_void) {}
 
     fn finalizer(number: usize) -> Finalizer {
         Finalizer {

@@ -2,14 +2,13 @@
 
 use std::cell::{Cell as StdCell, RefCell};
 use std::ffi::{c_char, c_void, CStr};
-use std::ptr::null_mut;
 
 use ashlar_heap::{os, refusals, CellState, Frozen, Heap, Shared, Stress, RESERVE_BYTES_MIN};
 
 use crate::declared::{Declared, Layouts};
 use crate::error;
 use crate::options::Options;
-use crate::thread::{cell_of, Thread};
+use crate::tracer::{cell_of, pointer};
 use crate::vm::{Callbacks, Vm};
 
 /// `ashlar_heap`.
@@ -20,8 +19,18 @@ pub(crate) struct ProgramHeap {
     disabled: StdCell<usize>,
     /// What a fork that is under way holds.
     at_fork: RefCell<Option<Frozen<'static>>>,
-    /// Freed with the heap.
-    shared: *mut Shared,
+    /// The last field: nothing of the heap is left when it is freed.
+    _shared: OwnShared,
+}
+
+/// What the heap shares with its threads. A pointer, because the heap has references to it.
+struct OwnShared(*mut Shared);
+
+impl Drop for OwnShared {
+    fn drop(&mut self) {
+        // SAFETY: it came from a box, and whoever has a reference to it is gone (`ProgramHeap`).
+        drop(unsafe { Box::from_raw(self.0) });
+    }
 }
 
 impl ProgramHeap {
@@ -42,29 +51,19 @@ impl ProgramHeap {
             // Nobody knows what the program wants for stacks, files and memory of its own.
             None => Shared::reserve_beside(os::address_space_limit_bytes().unwrap_or(0) / 2),
         };
-        let shared_pointer = Box::into_raw(Box::new(shared.map_err(refused)?));
-        // SAFETY: it is freed by `drop_shared` alone, when nothing of the heap is left.
-        let shared: &'static Shared = unsafe { &*shared_pointer };
+        let own_shared = OwnShared(Box::into_raw(Box::new(shared.map_err(refused)?)));
+        // SAFETY: it is freed when nothing of the heap is left.
+        let shared: &'static Shared = unsafe { &*own_shared.0 };
         let vm = Vm::new(callbacks, layouts, shared.space());
-        let heap = Heap::new(vm, shared, options.heap.pace);
-        match heap {
-            Ok(heap) => {
-                let heap = Box::new(Self {
-                    heap,
-                    options: StdCell::new(options),
-                    disabled: StdCell::new(0),
-                    at_fork: RefCell::default(),
-                    shared: shared_pointer,
-                });
-                heap.apply(options);
-                Ok(heap)
-            }
-            Err(error) => {
-                // SAFETY: no heap was made of it.
-                unsafe { drop_shared(shared_pointer) };
-                Err(refused(error))
-            }
-        }
+        let heap = Box::new(Self {
+            heap: Heap::new(vm, shared, options.heap.pace).map_err(refused)?,
+            options: StdCell::new(options),
+            disabled: StdCell::new(0),
+            at_fork: RefCell::default(),
+            _shared: own_shared,
+        });
+        heap.apply(options);
+        Ok(heap)
     }
 
     fn apply(&self, options: Options) {
@@ -102,13 +101,6 @@ impl ProgramHeap {
 }
 
 /// # Safety
-/// `shared` came from a box, and nobody uses it any more.
-unsafe fn drop_shared(shared: *mut Shared) {
-    // SAFETY: it came from a box, and nobody uses it any more.
-    drop(unsafe { Box::from_raw(shared) });
-}
-
-/// # Safety
 /// `text` is null or a string.
 unsafe fn option_text(text: *const c_char) -> Result<String, String> {
     if text.is_null() {
@@ -126,7 +118,7 @@ unsafe fn option_text(text: *const c_char) -> Result<String, String> {
 unsafe extern "C" fn ashlar_heap_new(
     callbacks: *const Callbacks,
     options: *const c_char,
-) -> *mut ProgramHeap {
+) -> Option<Box<ProgramHeap>> {
     // SAFETY: the program passes an `ashlar_vm` and a string.
     let made = unsafe {
         Callbacks::read(callbacks).and_then(|callbacks| {
@@ -134,156 +126,114 @@ unsafe extern "C" fn ashlar_heap_new(
             ProgramHeap::new(callbacks, callbacks.layouts()?, options)
         })
     };
-    match made {
-        Ok(heap) => Box::into_raw(heap),
-        Err(message) => {
-            error::note(message);
-            null_mut()
-        }
-    }
+    made.map_err(error::note).ok()
 }
 
 #[no_mangle]
-unsafe extern "C" fn ashlar_heap_set(heap: *mut ProgramHeap, options: *const c_char) -> bool {
-    // SAFETY: the program passes a heap of its own and a string.
-    let (heap, text) = unsafe { (&*heap, option_text(options)) };
-    match text.and_then(|text| heap.options().changed(&text, false)) {
-        Ok(options) => heap.apply(options),
-        Err(message) => {
-            error::note(message);
-            return false;
-        }
-    }
-    true
+unsafe extern "C" fn ashlar_heap_set(heap: &ProgramHeap, options: *const c_char) -> bool {
+    // SAFETY: the program passes a string.
+    let text = unsafe { option_text(options) };
+    let changed = text.and_then(|text| heap.options().changed(&text, false));
+    changed
+        .map(|options| heap.apply(options))
+        .map_err(error::note)
+        .is_ok()
 }
 
 #[no_mangle]
-unsafe extern "C" fn ashlar_layout_set(
-    heap: *mut ProgramHeap,
+extern "C" fn ashlar_layout_set(
+    heap: &ProgramHeap,
     kind: usize,
-    layout: *const Declared,
+    layout: Option<&Declared>,
 ) -> bool {
-    // SAFETY: the program passes a heap of its own, and a layout.
-    let (vm, layout) = unsafe { ((*heap).vm(), layout.as_ref()) };
     let set = layout
         .ok_or_else(|| "ashlar_layout_set: pass an ashlar_layout, not NULL".into())
-        .and_then(|layout| vm.layouts.set(kind, layout));
+        .and_then(|layout| heap.vm().layouts.set(kind, layout));
     set.map_err(error::note).is_ok()
 }
 
 #[no_mangle]
-unsafe extern "C" fn ashlar_heap_free(heap: *mut ProgramHeap) {
-    if heap.is_null() {
-        return;
-    }
-    // SAFETY: the program passes a heap of its own, for the last time, and has ended its
-    // threads.
-    let heap = unsafe { Box::from_raw(heap) };
-    let mut last = Thread::new(&heap);
-    heap.vm().current.set(&raw mut last);
+extern "C" fn ashlar_heap_free(heap: Option<Box<ProgramHeap>>) {
+    // The program has ended its threads.
+    let Some(heap) = heap else { return };
     let vm = heap.vm();
     // SAFETY: all that is left dies now.
     let owns_nothing = unsafe { ashlar_heap::Vm::owns_nothing(vm) };
-    heap.heap.for_each_cell(|cell, width| {
-        if !owns_nothing(cell) {
-            // SAFETY: the walk shows each cell once, and nobody uses it any more.
-            unsafe { ashlar_heap::Vm::release(vm, cell, width) };
-        }
+    heap.with_some_thread(|| {
+        heap.heap.for_each_cell(|cell, width| {
+            if !owns_nothing(cell) {
+                // SAFETY: the walk shows each cell once, and nobody uses it any more.
+                unsafe { ashlar_heap::Vm::release(vm, cell, width) };
+            }
+        });
     });
-    drop(owns_nothing);
-    // SAFETY: the thread is this function's.
-    unsafe { Thread::give_up(&raw mut last) };
-    let shared = heap.shared;
-    drop(heap);
-    // SAFETY: nothing of the heap is left.
-    unsafe { drop_shared(shared) };
 }
 
 #[no_mangle]
-unsafe extern "C" fn ashlar_root_add(heap: *mut ProgramHeap, place: *mut c_void) -> bool {
-    // SAFETY: the program passes a heap of its own.
-    let vm = unsafe { &*heap }.vm();
-    let is_added = vm.roots.borrow_mut().add(place.cast());
-    is_added
+extern "C" fn ashlar_root_add(heap: &ProgramHeap, place: *mut usize) -> bool {
+    heap.vm().roots.borrow_mut().add(place)
 }
 
 #[no_mangle]
-unsafe extern "C" fn ashlar_root_remove(heap: *mut ProgramHeap, place: *mut c_void) {
-    // SAFETY: the program passes a heap of its own.
-    let vm = unsafe { &*heap }.vm();
-    vm.roots.borrow_mut().remove(place.cast());
+extern "C" fn ashlar_root_remove(heap: &ProgramHeap, place: *mut usize) {
+    heap.vm().roots.borrow_mut().remove(place);
 }
 
 #[no_mangle]
-unsafe extern "C" fn ashlar_pin(heap: *mut ProgramHeap, cell: *mut c_void) -> bool {
-    // SAFETY: the program passes a heap of its own.
-    let vm = unsafe { &*heap }.vm();
-    let is_pinned = vm.roots.borrow_mut().pin(cell as usize);
-    is_pinned
+extern "C" fn ashlar_pin(heap: &ProgramHeap, cell: *mut c_void) -> bool {
+    heap.vm().roots.borrow_mut().pin(cell as usize)
 }
 
 #[no_mangle]
-unsafe extern "C" fn ashlar_unpin(heap: *mut ProgramHeap, cell: *mut c_void) {
-    // SAFETY: the program passes a heap of its own.
-    let vm = unsafe { &*heap }.vm();
-    vm.roots.borrow_mut().unpin(cell as usize);
+extern "C" fn ashlar_unpin(heap: &ProgramHeap, cell: *mut c_void) {
+    heap.vm().roots.borrow_mut().unpin(cell as usize);
 }
 
 #[no_mangle]
-unsafe extern "C" fn ashlar_cell_bytes(heap: *const ProgramHeap, cell: *mut c_void) -> usize {
-    // SAFETY: the program passes a heap of its own, and a cell.
-    unsafe { (*heap).heap.region().width_of(cell_of(cell)).bytes() }
+unsafe extern "C" fn ashlar_cell_bytes(heap: &ProgramHeap, cell: *mut c_void) -> usize {
+    // SAFETY: the program passes a cell.
+    let cell = unsafe { cell_of(cell) };
+    heap.heap.region().width_of(cell).bytes()
 }
 
 #[no_mangle]
-unsafe extern "C" fn ashlar_is_cell(heap: *const ProgramHeap, address: *const c_void) -> bool {
-    // SAFETY: the program passes a heap of its own.
-    let heap = unsafe { &(*heap).heap };
+extern "C" fn ashlar_is_cell(heap: &ProgramHeap, address: *const c_void) -> bool {
+    let heap = &heap.heap;
     let cell = heap.region().cell_at(address as usize);
     cell.is_some_and(|cell| !heap.is_garbage(cell))
 }
 
 #[no_mangle]
 unsafe extern "C" fn ashlar_each_cell(
-    heap: *mut ProgramHeap,
+    heap: &ProgramHeap,
     visit: unsafe extern "C" fn(*mut c_void, usize, *mut c_void),
     argument: *mut c_void,
 ) {
-    // SAFETY: the program passes a heap of its own.
-    let heap = unsafe { &*heap };
     heap.with_some_thread(|| {
         heap.heap.for_each_cell(|cell, width| {
-            let pointer = std::ptr::with_exposed_provenance_mut(cell.address());
             // SAFETY: the program's own function.
-            unsafe { visit(pointer, width.bytes(), argument) };
+            unsafe { visit(pointer(cell), width.bytes(), argument) };
         });
     });
 }
 
 #[no_mangle]
-unsafe extern "C" fn ashlar_disable(heap: *mut ProgramHeap) {
-    // SAFETY: the program passes a heap of its own.
-    let disabled = unsafe { &(*heap).disabled };
-    disabled.set(disabled.get() + 1);
+extern "C" fn ashlar_disable(heap: &ProgramHeap) {
+    heap.disabled.set(heap.disabled.get() + 1);
 }
 
 #[no_mangle]
-unsafe extern "C" fn ashlar_enable(heap: *mut ProgramHeap) {
-    // SAFETY: the program passes a heap of its own.
-    let disabled = unsafe { &(*heap).disabled };
-    disabled.set(disabled.get().saturating_sub(1));
+extern "C" fn ashlar_enable(heap: &ProgramHeap) {
+    heap.disabled.set(heap.disabled.get().saturating_sub(1));
 }
 
 #[no_mangle]
-unsafe extern "C" fn ashlar_trim(heap: *mut ProgramHeap) {
-    // SAFETY: the program passes a heap of its own.
-    unsafe { (*heap).heap.release_empty_blocks() };
+extern "C" fn ashlar_trim(heap: &ProgramHeap) {
+    heap.heap.release_empty_blocks();
 }
 
 #[no_mangle]
-unsafe extern "C" fn ashlar_before_fork(heap: *mut ProgramHeap) {
-    // SAFETY: the program passes a heap of its own, and holds its lock.
-    let heap = unsafe { &*heap };
+extern "C" fn ashlar_before_fork(heap: &ProgramHeap) {
     let shared = heap.heap.shared();
     // Helpers end first: a marking that they take part in may need the other locks.
     let helpers = shared.stop_helpers();
@@ -291,7 +241,6 @@ unsafe extern "C" fn ashlar_before_fork(heap: *mut ProgramHeap) {
 }
 
 #[no_mangle]
-unsafe extern "C" fn ashlar_after_fork(heap: *mut ProgramHeap) {
-    // SAFETY: the program passes a heap of its own, and holds its lock.
-    drop(unsafe { &*heap }.at_fork.take());
+extern "C" fn ashlar_after_fork(heap: &ProgramHeap) {
+    drop(heap.at_fork.take());
 }

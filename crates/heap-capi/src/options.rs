@@ -74,10 +74,8 @@ impl Options {
         };
         let heap = self.heap.changed(&reader)?;
         let changed = reader.changed(&OWN, &Self { heap, ..*self })?;
-        let names = TABLE.iter().map(|setting| setting.name);
-        let names: Vec<_> = names
-            .chain(OWN.iter().map(|setting| setting.name))
-            .collect();
+        let mut names = TABLE.iter().map(|setting| setting.name).collect::<Vec<_>>();
+        names.extend(OWN.iter().map(|setting| setting.name));
         match pairs.iter().find(|(name, _)| !names.contains(name)) {
             Some((name, value)) => Err(format!(
                 "{name}={value}: there is no such option; ashlar.h lists them"

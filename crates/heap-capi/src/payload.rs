@@ -11,22 +11,11 @@ use crate::thread::Thread;
 
 /// Runs `allocate`, after a collection if one is due. If memory is out, runs it once more, after
 /// a collection that frees everything dead.
-///
-/// # Safety
-/// The thread is the calling one and holds the program's lock.
-unsafe fn collecting(
-    thread: *mut Thread,
-    bytes: usize,
-    allocate: impl Fn() -> *mut c_void,
-) -> *mut c_void {
-    // SAFETY: the thread is the calling one, and holds the program's lock.
-    let (heap, driver) = unsafe {
-        let heap = Thread::heap(thread);
-        heap.collect_before_payload(thread, bytes);
-        (heap, heap.driver(thread))
-    };
+fn collecting(thread: &Thread, bytes: usize, allocate: impl Fn() -> *mut c_void) -> *mut c_void {
+    let heap = thread.heap();
+    heap.collect_before_payload(thread, bytes);
     let payload = allocate();
-    if !payload.is_null() || heap.is_disabled() || !driver.last_resort() {
+    if !payload.is_null() || heap.is_disabled() || !heap.driver(thread).last_resort() {
         return payload;
     }
     let payload = allocate();
@@ -36,13 +25,10 @@ unsafe fn collecting(
     payload
 }
 
-/// # Safety
-/// The thread is the calling one and holds the program's lock.
 #[cold]
 #[inline(never)]
-unsafe fn allocate_or_collect(thread: *mut Thread, bytes: usize) -> *mut c_void {
-    // SAFETY: the thread is the calling one, and holds the program's lock.
-    unsafe { collecting(thread, bytes, || malloc_slowly(thread, bytes)) }
+fn allocate_or_collect(thread: &Thread, bytes: usize) -> *mut c_void {
+    collecting(thread, bytes, || malloc_slowly(thread, bytes))
 }
 
 fn pointer_or_note(payload: Result<NonNull<u8>, OutOfMemory>, bytes: usize) -> *mut c_void {
@@ -56,123 +42,108 @@ fn pointer_or_note(payload: Result<NonNull<u8>, OutOfMemory>, bytes: usize) -> *
 }
 
 #[no_mangle]
-unsafe extern "C" fn ashlar_payload_new(thread: *mut Thread, bytes: usize) -> *mut c_void {
-    // SAFETY: the program passes the calling thread, which holds the lock.
-    unsafe {
-        match Thread::with_payloads(thread, |own| own.allocate_at_once(bytes)) {
-            Some(payload) => payload.as_ptr().cast(),
-            None => allocate_or_collect(thread, bytes),
-        }
+extern "C" fn ashlar_payload_new(thread: &Thread, bytes: usize) -> *mut c_void {
+    match thread.with_payloads(|own| own.allocate_at_once(bytes)) {
+        Some(payload) => payload.as_ptr().cast(),
+        None => allocate_or_collect(thread, bytes),
     }
 }
 
 #[no_mangle]
 unsafe extern "C" fn ashlar_payload_resize(
-    thread: *mut Thread,
-    payload: *mut c_void,
+    thread: &Thread,
+    payload: Option<NonNull<u8>>,
     bytes: usize,
 ) -> *mut c_void {
-    // SAFETY: the program passes the calling thread, which holds the lock, and a payload.
-    unsafe {
-        if payload.is_null() {
-            return ashlar_payload_new(thread, bytes);
-        }
-        collecting(thread, bytes, || ashlar_realloc(thread, payload, bytes))
+    if payload.is_none() {
+        return ashlar_payload_new(thread, bytes);
     }
+    // SAFETY: the program passes a payload.
+    collecting(thread, bytes, || unsafe {
+        ashlar_realloc(thread, payload, bytes)
+    })
 }
 
 #[no_mangle]
-unsafe extern "C" fn ashlar_malloc(thread: *mut Thread, bytes: usize) -> *mut c_void {
-    // SAFETY: the program passes the calling thread.
-    match unsafe { Thread::with_payloads(thread, |own| own.allocate_at_once(bytes)) } {
+extern "C" fn ashlar_malloc(thread: &Thread, bytes: usize) -> *mut c_void {
+    match thread.with_payloads(|own| own.allocate_at_once(bytes)) {
         Some(payload) => payload.as_ptr().cast(),
-        // SAFETY: as above.
-        None => unsafe { malloc_slowly(thread, bytes) },
+        None => malloc_slowly(thread, bytes),
     }
 }
 
-/// # Safety
-/// The thread is the calling one.
 #[cold]
 #[inline(never)]
-unsafe extern "C" fn malloc_slowly(thread: *mut Thread, bytes: usize) -> *mut c_void {
-    // SAFETY: the thread is the calling one.
-    let payload = unsafe { Thread::with_payloads(thread, |own| own.allocate(bytes)) };
-    pointer_or_note(payload, bytes)
+fn malloc_slowly(thread: &Thread, bytes: usize) -> *mut c_void {
+    pointer_or_note(thread.with_payloads(|own| own.allocate(bytes)), bytes)
 }
 
 #[no_mangle]
-unsafe extern "C" fn ashlar_calloc(thread: *mut Thread, count: usize, bytes: usize) -> *mut c_void {
+extern "C" fn ashlar_calloc(thread: &Thread, count: usize, bytes: usize) -> *mut c_void {
     let Some(bytes) = count.checked_mul(bytes) else {
         return pointer_or_note(Err(OutOfMemory), usize::MAX);
     };
-    // SAFETY: the program passes the calling thread.
-    let payload = unsafe { Thread::with_payloads(thread, |own| own.allocate_zeroed(bytes)) };
-    pointer_or_note(payload, bytes)
+    pointer_or_note(
+        thread.with_payloads(|own| own.allocate_zeroed(bytes)),
+        bytes,
+    )
 }
 
 #[no_mangle]
 unsafe extern "C" fn ashlar_realloc(
-    thread: *mut Thread,
-    payload: *mut c_void,
+    thread: &Thread,
+    payload: Option<NonNull<u8>>,
     bytes: usize,
 ) -> *mut c_void {
-    let Some(old) = NonNull::new(payload.cast::<u8>()) else {
-        // SAFETY: the program passes the calling thread.
-        return unsafe { ashlar_malloc(thread, bytes) };
+    let Some(old) = payload else {
+        return ashlar_malloc(thread, bytes);
     };
-    // SAFETY: the program passes the calling thread, and a payload of its heap.
-    let resized = unsafe { Thread::with_payloads(thread, |own| own.reallocate(old, bytes)) };
+    // SAFETY: the program passes a payload of its heap.
+    let resized = thread.with_payloads(|own| unsafe { own.reallocate(old, bytes) });
     pointer_or_note(resized, bytes)
 }
 
 #[no_mangle]
 unsafe extern "C" fn ashlar_resize_in_place(
-    thread: *mut Thread,
-    payload: *mut c_void,
+    thread: &Thread,
+    payload: Option<NonNull<u8>>,
     bytes: usize,
 ) -> bool {
-    let Some(payload) = NonNull::new(payload.cast::<u8>()) else {
-        return false;
-    };
-    // SAFETY: the program passes the calling thread, and a payload of its heap.
-    unsafe { Thread::with_payloads(thread, |own| own.resize_in_place(payload, bytes)) }
+    // SAFETY: the program passes a payload of its heap.
+    let resize =
+        |payload| thread.with_payloads(|own| unsafe { own.resize_in_place(payload, bytes) });
+    payload.is_some_and(resize)
 }
 
 #[no_mangle]
-unsafe extern "C" fn ashlar_free(thread: *mut Thread, payload: *mut c_void) {
-    // SAFETY: the program passes the calling thread, and a payload of its heap that nobody
-    // uses any more, or null, which is in no heap.
+unsafe extern "C" fn ashlar_free(thread: &Thread, payload: *mut u8) {
+    // SAFETY: the program passes a payload of its heap that nobody uses any more, or null, which
+    // is in no heap.
     unsafe {
-        if !Thread::with_payloads(thread, |own| own.free_at_once(payload.cast())) {
+        if !thread.with_payloads(|own| own.free_at_once(payload)) {
             free_slowly(thread, payload);
         }
     }
 }
 
 /// # Safety
-/// The thread is the calling one; `payload` is null, or of its heap and nobody uses it any more.
+/// `payload` is null, or of the thread's heap and nobody uses it any more.
 #[cold]
 #[inline(never)]
-unsafe extern "C" fn free_slowly(thread: *mut Thread, payload: *mut c_void) {
-    if let Some(payload) = NonNull::new(payload.cast::<u8>()) {
-        // SAFETY: the thread is the calling one, and nobody uses the payload any more.
-        unsafe { Thread::with_payloads(thread, |own| own.free(payload)) };
+unsafe fn free_slowly(thread: &Thread, payload: *mut u8) {
+    if let Some(payload) = NonNull::new(payload) {
+        // SAFETY: nobody uses the payload any more.
+        thread.with_payloads(|own| unsafe { own.free(payload) });
     }
 }
 
 #[no_mangle]
-unsafe extern "C" fn ashlar_payload_bytes(
-    heap: *const ProgramHeap,
-    address: *const c_void,
-) -> usize {
-    // SAFETY: the program passes a heap of its own.
-    let space = unsafe { (*heap).heap.space() };
+extern "C" fn ashlar_payload_bytes(heap: &ProgramHeap, address: *const c_void) -> usize {
+    let space = heap.heap.space();
     space.usable_bytes(address as usize).unwrap_or(0)
 }
 
 #[no_mangle]
-unsafe extern "C" fn ashlar_note_elsewhere(heap: *mut ProgramHeap, bytes: isize) {
-    // SAFETY: the program passes a heap of its own.
-    unsafe { (*heap).heap.shared().payloads().note_elsewhere(bytes) };
+extern "C" fn ashlar_note_elsewhere(heap: &ProgramHeap, bytes: isize) {
+    heap.heap.shared().payloads().note_elsewhere(bytes);
 }

@@ -39,16 +39,13 @@ static FIELDS: [(&str, C); 20] = [
 ];
 
 #[no_mangle]
-unsafe extern "C" fn ashlar_statistics_get(heap: *const ProgramHeap, into: *mut u64, bytes: usize) {
-    // SAFETY: the program passes a heap of its own, and room for `bytes`.
-    let heap = unsafe {
-        into.cast::<u8>().write_bytes(0, bytes);
-        &(*heap).heap
-    };
+unsafe extern "C" fn ashlar_statistics_get(heap: &ProgramHeap, into: *mut u64, bytes: usize) {
+    // SAFETY: the program passes room for `bytes`.
+    unsafe { into.cast::<u8>().write_bytes(0, bytes) };
     let known = FIELDS.iter().take(bytes / size_of::<u64>());
     for (index, (_, counter)) in known.enumerate() {
         // SAFETY: there is room for this counter.
-        unsafe { into.add(index).write(counter.value(heap)) };
+        unsafe { into.add(index).write(counter.value(&heap.heap)) };
     }
 }
 

@@ -4,19 +4,21 @@
 use std::cell::{Cell as StdCell, UnsafeCell};
 use std::ffi::c_void;
 use std::mem::MaybeUninit;
-use std::ptr::{null_mut, NonNull};
+use std::ptr::{null, null_mut, NonNull};
 
 use ashlar_heap::driver::Wanted;
-use ashlar_heap::{Allocation, AllocationCache, Arena, Cell, CellState, ThreadCache, Urgency};
+use ashlar_heap::{Allocation, AllocationCache, Arena, CellState, ThreadCache, Urgency};
 use ashlar_heap::{ARENA_COUNT, WIDTH_COUNT, WIDTH_MAX_BYTES, WIDTH_MIN_BYTES};
 
 use crate::error;
 use crate::heap::ProgramHeap;
 use crate::roots::Frame;
-use crate::tracer::Inside;
+use crate::tracer::{cell_of, pointer, Inside};
 
 /// `ashlar_thread`. The inline part of `ashlar.h` uses the first fields
 /// (`layout.rs`).
+///
+/// Whoever has a reference to one is that thread: the heap has only pointers to the others.
 #[repr(C)]
 pub(crate) struct Thread {
     /// Where the inline part takes cells from: this thread's cache, or [`NO_CELLS`].
@@ -64,47 +66,33 @@ impl Thread {
         }
     }
 
-    /// The heap of a thread.
-    ///
-    /// # Safety
-    /// The thread has not ended.
-    pub(crate) unsafe fn heap<'a>(thread: *mut Self) -> &'a ProgramHeap {
+    pub(crate) fn heap(&self) -> &ProgramHeap {
         // SAFETY: a heap outlives its threads.
-        unsafe { &*(*thread).heap }
+        unsafe { &*self.heap }
     }
 
     /// Runs `work` with the thread's payloads, which must not collect or call the program.
-    ///
-    /// # Safety
-    /// The thread is the calling one.
     #[inline(always)]
-    pub(crate) unsafe fn with_payloads<R>(
-        thread: *mut Self,
-        work: impl FnOnce(&mut ThreadCache<'static>) -> R,
-    ) -> R {
-        // SAFETY: only the calling thread has this cache, and `work` gives it to nobody.
-        work(unsafe { &mut *(*thread).payloads.get() })
+    pub(crate) fn with_payloads<R>(&self, work: impl FnOnce(&mut ThreadCache<'static>) -> R) -> R {
+        // SAFETY: only the calling thread has this cache, and `work` neither gives it to anybody nor
+        // comes here again.
+        work(unsafe { &mut *self.payloads.get() })
     }
 
     /// Runs `work`, during which the calling thread's stack may be scanned: its registers
     /// are on it.
-    ///
-    /// # Safety
-    /// The thread is the calling one.
     #[inline(never)]
-    pub(crate) unsafe fn stopped<R>(thread: *mut Self, work: impl FnOnce() -> R) -> R {
-        // SAFETY: the thread is the calling one.
-        let this = unsafe { &*thread };
-        if this.stack_base.get() == 0 {
+    pub(crate) fn stopped<R>(&self, work: impl FnOnce() -> R) -> R {
+        if self.stack_base.get() == 0 {
             return work();
         }
         let mut registers = MaybeUninit::<libc::ucontext_t>::zeroed();
         // SAFETY: there is room for it.
         unsafe { libc::getcontext(registers.as_mut_ptr()) };
-        let outer = this.stack_now.get();
-        note_stack_end(&this.stack_now);
+        let outer = self.stack_now.get();
+        note_stack_end(&self.stack_now);
         let result = work();
-        this.stack_now.set(outer);
+        self.stack_now.set(outer);
         std::hint::black_box(&mut registers);
         result
     }
@@ -125,13 +113,11 @@ impl Thread {
     ///
     /// # Safety
     /// The thread ends, and the caller holds the program's lock.
-    pub(crate) unsafe fn give_up(thread: *mut Self) {
-        // SAFETY: the thread ends, and the program's lock is held.
-        unsafe {
-            Self::with_payloads(thread, ThreadCache::flush);
-            if let Some(cache) = (*thread).cache.take() {
-                Self::heap(thread).heap.drop_cache(cache);
-            }
+    pub(crate) unsafe fn give_up(&self) {
+        self.with_payloads(ThreadCache::flush);
+        if let Some(cache) = self.cache.take() {
+            // SAFETY: the thread ends, and the program's lock is held.
+            unsafe { self.heap().heap.drop_cache(cache) };
         }
     }
 }
@@ -144,7 +130,7 @@ fn note_stack_end(end: &StdCell<usize>) {
 }
 
 /// The arena that the fewest of these threads have: they may run at the same time.
-fn free_arena(threads: &[*mut Thread]) -> Arena {
+fn free_arena(threads: &[*const Thread]) -> Arena {
     let mut counts = [0; ARENA_COUNT];
     for &thread in threads {
         // SAFETY: threads are taken off the list before they end, and this field never changes.
@@ -155,13 +141,11 @@ fn free_arena(threads: &[*mut Thread]) -> Arena {
 }
 
 #[no_mangle]
-unsafe extern "C" fn ashlar_thread_new(heap: *mut ProgramHeap) -> *mut Thread {
-    // SAFETY: the program passes a heap of its own.
-    let heap = unsafe { &*heap };
+extern "C" fn ashlar_thread_new(heap: &ProgramHeap) -> *const Thread {
     let mut threads = heap.vm().threads();
     if threads.try_reserve(1).is_err() {
         error::note("ashlar_thread_new: no memory");
-        return null_mut();
+        return null();
     }
     let thread = Box::into_raw(Box::new(Thread::new_in(heap, free_arena(&threads))));
     threads.push(thread);
@@ -169,54 +153,45 @@ unsafe extern "C" fn ashlar_thread_new(heap: *mut ProgramHeap) -> *mut Thread {
 }
 
 #[no_mangle]
-unsafe extern "C" fn ashlar_thread_free(thread: *mut Thread) {
-    if thread.is_null() {
-        return;
-    }
-    // SAFETY: the program passes a thread that ends, and holds its lock.
-    unsafe {
-        Thread::heap(thread).vm().threads().retain(|t| *t != thread);
-        Thread::give_up(thread);
-        drop(Box::from_raw(thread));
+extern "C" fn ashlar_thread_free(thread: Option<Box<Thread>>) {
+    if let Some(thread) = thread {
+        let own = |other: &*const Thread| std::ptr::eq(*other, &*thread);
+        thread.heap().vm().threads().retain(|other| !own(other));
+        // SAFETY: the thread ends, and the program holds its lock.
+        unsafe { thread.give_up() };
     }
 }
 
 #[no_mangle]
-unsafe extern "C" fn ashlar_thread_scan_stack(thread: *mut Thread, base: *const c_void) {
-    // SAFETY: the program passes the calling thread's handle.
-    unsafe { (*thread).stack_base.set(base as usize) };
+extern "C" fn ashlar_thread_scan_stack(thread: &Thread, base: *const c_void) {
+    thread.stack_base.set(base as usize);
 }
 
 #[no_mangle]
 unsafe extern "C" fn ashlar_unlocked(
-    thread: *mut Thread,
+    thread: &Thread,
     work: unsafe extern "C" fn(*mut c_void) -> *mut c_void,
     argument: *mut c_void,
 ) -> *mut c_void {
-    // SAFETY: the program passes the calling thread's handle, and its own function.
-    unsafe { Thread::stopped(thread, || work(argument)) }
+    // SAFETY: the program's own function.
+    thread.stopped(|| unsafe { work(argument) })
 }
 
 #[no_mangle]
-unsafe extern "C" fn ashlar_new_slowly(thread: *mut Thread, bytes: usize) -> *mut c_void {
-    // SAFETY: the program passes the calling thread, which holds the lock.
-    unsafe { allocate(thread, bytes, Thread::heap(thread).new_state()) }
+extern "C" fn ashlar_new_slowly(thread: &Thread, bytes: usize) -> *mut c_void {
+    allocate(thread, bytes, thread.heap().new_state())
 }
 
 #[no_mangle]
-unsafe extern "C" fn ashlar_new_without_barrier(thread: *mut Thread, bytes: usize) -> *mut c_void {
-    // SAFETY: the program passes the calling thread, which holds the lock.
-    unsafe { allocate(thread, bytes, CellState::NEW_UNPROTECTED) }
+extern "C" fn ashlar_new_without_barrier(thread: &Thread, bytes: usize) -> *mut c_void {
+    allocate(thread, bytes, CellState::NEW_UNPROTECTED)
 }
 
-/// # Safety
-/// The thread is the calling one and holds the program's lock.
-unsafe fn allocate(thread: *mut Thread, bytes: usize, state: CellState) -> *mut c_void {
-    // SAFETY: the thread is the calling one, and holds the program's lock.
-    let (this, heap) = unsafe { (&*thread, Thread::heap(thread)) };
-    let cache = this.allocation_cache(heap);
+fn allocate(thread: &Thread, bytes: usize, state: CellState) -> *mut c_void {
+    let heap = thread.heap();
+    let cache = thread.allocation_cache(heap);
     heap.vm().current.set(thread);
-    // SAFETY: the caller's contract; the cache is this thread's.
+    // SAFETY: the cache is this thread's, which holds the program's lock.
     let outcome = unsafe {
         match heap.is_disabled() {
             true => heap
@@ -233,10 +208,9 @@ unsafe fn allocate(thread: *mut Thread, bytes: usize, state: CellState) -> *mut 
     };
     match outcome {
         Allocation::Allocated(cell) => {
-            let pointer: *mut u8 = std::ptr::with_exposed_provenance_mut(cell.address());
             // SAFETY: the cell is fresh; it has `bytes`, and as every cell `WIDTH_MIN_BYTES`.
-            unsafe { pointer.write_bytes(0, bytes.max(WIDTH_MIN_BYTES)) };
-            return pointer.cast();
+            unsafe { pointer(cell).write_bytes(0, bytes.max(WIDTH_MIN_BYTES)) };
+            return pointer(cell);
         }
         Allocation::TooLarge => error::note(format!(
             "{bytes} bytes do not fit into a cell (at most {WIDTH_MAX_BYTES}): let the cell own a \
@@ -248,36 +222,26 @@ unsafe fn allocate(thread: *mut Thread, bytes: usize, state: CellState) -> *mut 
 }
 
 #[no_mangle]
-unsafe extern "C" fn ashlar_unprotect(thread: *mut Thread, cell: *mut c_void) {
-    // SAFETY: the program passes the calling thread, which holds the lock, and a cell.
-    unsafe { Thread::heap(thread).heap.unprotect(cell_of(cell)) };
+unsafe extern "C" fn ashlar_unprotect(thread: &Thread, cell: *mut c_void) {
+    // SAFETY: the program passes a cell.
+    unsafe { thread.heap().heap.unprotect(cell_of(cell)) };
 }
 
 #[no_mangle]
 unsafe extern "C" fn ashlar_barrier_slowly(
-    thread: *mut Thread,
+    thread: &Thread,
     parent: *mut c_void,
     child: *mut c_void,
 ) {
-    // SAFETY: the program passes the calling thread, which holds the lock, and two cells; the
-    // child may lie outside the heap.
-    unsafe {
-        let heap = &Thread::heap(thread).heap;
-        if Inside::of(heap.region()).has(child as usize) {
-            heap.write_barrier(cell_of(parent), cell_of(child));
-        }
+    let heap = &thread.heap().heap;
+    if Inside::of(heap.region()).has(child as usize) {
+        // SAFETY: the program passes two cells; the child lies in the heap.
+        unsafe { heap.write_barrier(cell_of(parent), cell_of(child)) };
     }
 }
 
 #[no_mangle]
-unsafe extern "C" fn ashlar_barrier_all_slowly(thread: *mut Thread, parent: *mut c_void) {
-    // SAFETY: the program passes the calling thread, which holds the lock, and a cell.
-    unsafe { Thread::heap(thread).heap.write_barrier_all(cell_of(parent)) };
-}
-
-/// # Safety
-/// The program has passed a cell.
-pub(crate) unsafe fn cell_of(cell: *mut c_void) -> Cell {
-    // SAFETY: the program has passed a cell.
-    unsafe { Cell::from_address(cell as usize) }
+unsafe extern "C" fn ashlar_barrier_all_slowly(thread: &Thread, parent: *mut c_void) {
+    // SAFETY: the program passes a cell.
+    unsafe { thread.heap().heap.write_barrier_all(cell_of(parent)) };
 }

@@ -52,6 +52,18 @@ impl Inside {
     }
 }
 
+/// # Safety
+/// The program has passed a cell.
+pub(crate) unsafe fn cell_of(cell: *mut c_void) -> Cell {
+    // SAFETY: the program has passed a cell.
+    unsafe { Cell::from_address(cell as usize) }
+}
+
+/// A cell as C sees it.
+pub(crate) fn pointer(cell: Cell) -> *mut c_void {
+    std::ptr::with_exposed_provenance_mut(cell.address())
+}
+
 /// What becomes of a reference.
 pub(crate) enum Does<'a, 'c> {
     /// Marked, by any thread.
@@ -102,13 +114,6 @@ impl<'a, 'c> Tracer<'a, 'c> {
     /// The pointer that C gets.
     pub(crate) fn as_c(&mut self) -> *mut c_void {
         (self as *mut Self).cast()
-    }
-
-    /// # Safety
-    /// `tracer` is what a running callback got.
-    unsafe fn from_c(tracer: *mut c_void) -> &'a mut Self {
-        // SAFETY: `as_c` made it, of a tracer that lives until the callback returns.
-        unsafe { &mut *tracer.cast() }
     }
 
     #[inline(always)]
@@ -225,41 +230,39 @@ pub(crate) unsafe fn follow(inside: Inside, place: *mut usize, does: impl FnOnce
 }
 
 #[no_mangle]
-unsafe extern "C" fn ashlar_mark(tracer: *mut c_void, cell: *mut c_void) -> *mut c_void {
-    // SAFETY: a callback passes its tracer.
-    let tracer = unsafe { Tracer::from_c(tracer) };
+unsafe extern "C" fn ashlar_mark(tracer: &mut Tracer<'_, '_>, cell: *mut c_void) -> *mut c_void {
     if !tracer.memory.inside.has(cell as usize) {
         return cell;
     }
     // SAFETY: the callback passes a cell, which lies in the heap.
-    let cell = unsafe { Cell::from_address(cell as usize) };
+    let cell = unsafe { cell_of(cell) };
     std::ptr::with_exposed_provenance_mut(tracer.mark(cell))
 }
 
 #[no_mangle]
-unsafe extern "C" fn ashlar_mark_words(tracer: *mut c_void, words: *mut c_void, count: usize) {
-    // SAFETY: a callback passes its tracer, and words as `ashlar.h` says.
-    unsafe { Tracer::from_c(tracer).mark_words(words.cast(), count) };
+unsafe extern "C" fn ashlar_mark_words(
+    tracer: &mut Tracer<'_, '_>,
+    words: *mut usize,
+    count: usize,
+) {
+    // SAFETY: a callback passes words as `ashlar.h` says.
+    unsafe { tracer.mark_words(words, count) };
 }
 
 #[no_mangle]
-unsafe extern "C" fn ashlar_mark_pinned(tracer: *mut c_void, cell: *mut c_void) {
-    // SAFETY: a callback passes its tracer.
-    let tracer = unsafe { Tracer::from_c(tracer) };
+unsafe extern "C" fn ashlar_mark_pinned(tracer: &mut Tracer<'_, '_>, cell: *mut c_void) {
     if tracer.memory.inside.has(cell as usize) {
         // SAFETY: the callback passes a cell, which lies in the heap.
-        tracer.pin(unsafe { Cell::from_address(cell as usize) });
+        tracer.pin(unsafe { cell_of(cell) });
     }
 }
 
 #[no_mangle]
 unsafe extern "C" fn ashlar_mark_ambiguous(
-    tracer: *mut c_void,
+    tracer: &mut Tracer<'_, '_>,
     from: *const c_void,
     to: *const c_void,
 ) {
-    // SAFETY: a callback passes its tracer.
-    let tracer = unsafe { Tracer::from_c(tracer) };
     // SAFETY: the program says that the words between the two addresses can be read.
     unsafe {
         each_word(from as usize, to as usize, |word| {
@@ -269,15 +272,13 @@ unsafe extern "C" fn ashlar_mark_ambiguous(
 }
 
 #[no_mangle]
-unsafe extern "C" fn ashlar_mark_weak(tracer: *mut c_void, place: *mut c_void) {
-    // SAFETY: a callback passes its tracer, and a place as `ashlar.h` says.
-    unsafe { Tracer::from_c(tracer).mark_weak(place.cast()) };
+unsafe extern "C" fn ashlar_mark_weak(tracer: &mut Tracer<'_, '_>, place: *mut usize) {
+    // SAFETY: a callback passes a place as `ashlar.h` says.
+    unsafe { tracer.mark_weak(place) };
 }
 
 #[no_mangle]
-unsafe extern "C" fn ashlar_is_dead(tracer: *mut c_void, cell: *mut c_void) -> bool {
-    // SAFETY: a callback passes its tracer.
-    let tracer = unsafe { Tracer::from_c(tracer) };
+extern "C" fn ashlar_is_dead(tracer: &Tracer<'_, '_>, cell: *mut c_void) -> bool {
     let Does::MarkAtEnd(end, _) = &tracer.does else {
         panic!("ashlar_is_dead is for vm.marked: nobody knows before all is marked");
     };

@@ -14,7 +14,7 @@ use crate::declared::{Declared, Layouts, Number};
 use crate::finalizers::FinalizerLists;
 use crate::roots::{self, Roots};
 use crate::thread::Thread;
-use crate::tracer::{follow, Does, Inside, Memory, Tracer};
+use crate::tracer::{follow, pointer, Does, Inside, Memory, Tracer};
 
 type CellCallback = unsafe extern "C" fn(*mut c_void, *mut c_void, *mut c_void);
 
@@ -28,7 +28,7 @@ pub(crate) struct Callbacks {
     trace: Option<CellCallback>,
     trace_roots: Option<unsafe extern "C" fn(*mut c_void, *mut c_void)>,
     trace_anywhere: Option<unsafe extern "C" fn(*mut c_void, *mut c_void, *mut c_void) -> bool>,
-    release: Option<unsafe extern "C" fn(*mut c_void, *mut Thread, *mut c_void)>,
+    release: Option<unsafe extern "C" fn(*mut c_void, *const Thread, *mut c_void)>,
     marked: Option<unsafe extern "C" fn(*mut c_void, *mut c_void)>,
     clear_weak: Option<unsafe extern "C" fn(*mut c_void, *mut c_void)>,
     wanted_bytes: Option<unsafe extern "C" fn(*mut c_void, usize, *mut c_void) -> usize>,
@@ -95,9 +95,9 @@ pub(crate) struct Vm {
     wrong_layout: RefCell<Option<String>>,
     pub(crate) roots: RefCell<Roots>,
     pub(crate) finalizers: RefCell<FinalizerLists>,
-    threads: Mutex<Vec<*mut Thread>>,
+    threads: Mutex<Vec<*const Thread>>,
     /// The thread that the heap runs on at the moment: dead cells are released on it.
-    pub(crate) current: StdCell<*mut Thread>,
+    pub(crate) current: StdCell<*const Thread>,
     memory: Memory,
 }
 
@@ -110,7 +110,7 @@ impl Vm {
             roots: RefCell::default(),
             finalizers: RefCell::default(),
             threads: Mutex::default(),
-            current: StdCell::new(std::ptr::null_mut()),
+            current: StdCell::new(std::ptr::null()),
             memory: Memory {
                 inside: Inside::of(space.region()),
                 space,
@@ -118,7 +118,7 @@ impl Vm {
         }
     }
 
-    pub(crate) fn threads(&self) -> MutexGuard<'_, Vec<*mut Thread>> {
+    pub(crate) fn threads(&self) -> MutexGuard<'_, Vec<*const Thread>> {
         self.threads.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -161,10 +161,6 @@ impl Vm {
             unsafe { trace_roots(tracer.as_c(), self.callbacks.data) };
         }
     }
-}
-
-fn pointer(cell: Cell) -> *mut c_void {
-    std::ptr::with_exposed_provenance_mut(cell.address())
 }
 
 // SAFETY: the program promises in C what a VM promises (`ashlar.h`), and hands over cells

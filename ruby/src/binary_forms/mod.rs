@@ -8,7 +8,7 @@ mod entries;
 use std::cell::Cell as StdCell;
 use std::ptr::NonNull;
 
-use crate::mapping::map;
+use crate::mapping::Mapping;
 
 /// What is mapped at once for forms that are shorter than a quarter of it. A longer one has a mapping of its own.
 const CHUNK_BYTES: usize = 1 << 20;
@@ -18,7 +18,7 @@ const ALIGNMENT_BYTES: usize = 16;
 /// The beginning of a mapping. The forms follow, each behind its [`Owner`].
 #[repr(C, align(16))]
 struct Chunk {
-    bytes: usize,
+    memory: Mapping,
     used_bytes: usize,
     /// Forms that are still wanted.
     forms: usize,
@@ -70,7 +70,7 @@ impl BinaryForms {
                 if self.current.get() == Some(chunk) {
                     self.current.set(None);
                 }
-                libc::munmap(chunk.as_ptr().cast(), this.bytes);
+                drop(chunk.read());
             }
         }
     }
@@ -83,7 +83,7 @@ impl BinaryForms {
         // SAFETY: the current chunk is mapped.
         let has_room = |chunk: &NonNull<Chunk>| unsafe {
             let chunk = chunk.as_ref();
-            chunk.bytes - chunk.used_bytes >= bytes
+            chunk.memory.len() - chunk.used_bytes >= bytes
         };
         if let Some(chunk) = self.current.get().filter(has_room) {
             return Some(chunk);
@@ -97,11 +97,12 @@ impl BinaryForms {
 
 fn new_chunk(bytes: usize) -> Option<NonNull<Chunk>> {
     let access = libc::PROT_READ | libc::PROT_WRITE;
-    let chunk = map(bytes, access, libc::MAP_PRIVATE, None).ok()?.cast();
+    let memory = Mapping::new(bytes, access, libc::MAP_PRIVATE, None).ok()?;
+    let chunk = memory.start().cast();
     // SAFETY: the mapping is new, aligned to a page, and has room for it.
     unsafe {
         chunk.write(Chunk {
-            bytes,
+            memory,
             used_bytes: size_of::<Chunk>(),
             forms: 0,
         });

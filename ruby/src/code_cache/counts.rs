@@ -1,7 +1,5 @@
 //! What is counted, in this process.
 
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-
 /// What a program is shown of its cache: `struct ashlar_code_counts`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
@@ -30,36 +28,4 @@ pub(super) struct Counts {
     pub(super) ran_before: u64,
     /// Sequences that this process, its parent or its children loaded when they first ran.
     pub(super) loaded_later: u64,
-}
-
-#[derive(Debug, Default)]
-pub(super) struct Counters {
-    pub(super) hits: AtomicU64,
-    pub(super) misses: AtomicU64,
-    pub(super) kept: AtomicU64,
-    pub(super) sources_read: AtomicU64,
-    pub(super) damaged: AtomicU64,
-    pub(super) loaded_bytes: AtomicU64,
-    pub(super) saved_us: AtomicU64,
-    pub(super) written: AtomicU64,
-}
-
-pub(super) fn add(counter: &AtomicU64, more: u64) {
-    counter.fetch_add(more, Relaxed);
-}
-
-impl Counters {
-    pub(super) fn now(&self) -> Counts {
-        Counts {
-            hits: self.hits.load(Relaxed),
-            misses: self.misses.load(Relaxed),
-            kept: self.kept.load(Relaxed),
-            sources_read: self.sources_read.load(Relaxed),
-            damaged: self.damaged.load(Relaxed),
-            loaded_bytes: self.loaded_bytes.load(Relaxed),
-            saved_us: self.saved_us.load(Relaxed),
-            written: self.written.load(Relaxed),
-            ..Counts::default()
-        }
-    }
 }

@@ -1,6 +1,7 @@
 //! What the shim calls about the code cache (`shim/code_cache.c`).
 
-use std::ffi::{c_char, c_void};
+use std::ffi::c_char;
+use std::mem::MaybeUninit;
 use std::ptr::{null_mut, slice_from_raw_parts};
 use std::sync::atomic::AtomicPtr;
 use std::sync::atomic::Ordering::{Acquire, Release};
@@ -8,8 +9,13 @@ use std::sync::atomic::Ordering::{Acquire, Release};
 use super::counts::Counts;
 use super::layout::Level;
 use super::what_ran::Bits;
-use super::{begin, cache, settings, Found, FreshCode};
+use super::{begin, cache, settings, CodeCache, Found, FreshCode};
 use crate::spare_memory::with_spare;
+
+/// Runs `work` with the cache, if there is one; it may take from the spare memory.
+fn with_cache<R>(work: impl FnOnce(&'static CodeCache) -> R) -> Option<R> {
+    cache().map(|cache| with_spare(|| work(cache)))
+}
 
 /// A text that the shim passes.
 ///
@@ -54,97 +60,76 @@ unsafe extern "C" fn ashlar_begin_code_cache(ruby: *const c_char, bytes: usize, 
 /// found.
 #[no_mangle]
 unsafe extern "C" fn ashlar_find_code(
-    source: *const AskedSource,
-    code: *mut *const c_char,
-    code_bytes: *mut usize,
+    source: &AskedSource,
+    code: &mut MaybeUninit<*const c_char>,
+    code_bytes: &mut MaybeUninit<usize>,
 ) -> u32 {
-    let Some(cache) = cache() else { return 0 };
-    // SAFETY: the shim passes a source, and its texts have these lengths.
-    let (source, path, encoding) = unsafe {
-        let source = &*source;
+    // SAFETY: the source's texts have these lengths.
+    let (path, encoding) = unsafe {
         let path = text(source.path, source.path_bytes);
-        (source, path, text(source.encoding, source.encoding_bytes))
+        (path, text(source.encoding, source.encoding_bytes))
     };
-    let level = Level(source.level);
-    let found = with_spare(|| cache.find(source.thread, (path, encoding), level, source.warnings));
-    match found {
-        Found::Code(found) => {
-            // SAFETY: the shim passes places for the answer.
-            unsafe {
-                code.write(found.as_ptr().cast());
-                code_bytes.write(found.len());
-            }
+    let (thread, level, warnings) = (source.thread, Level(source.level), source.warnings);
+    match with_cache(|cache| cache.find(thread, (path, encoding), level, warnings)) {
+        Some(Found::Code(found)) => {
+            code.write(found.as_ptr().cast());
+            code_bytes.write(found.len());
             2
         }
-        Found::Nothing => 1,
-        Found::Never => 0,
+        Some(Found::Nothing) => 1,
+        Some(Found::Never) | None => 0,
     }
 }
 
 /// Refuses code that has been found, because Ruby could not load it.
 #[no_mangle]
 extern "C" fn ashlar_refuse_code(code: *const c_char) {
-    if let Some(cache) = cache() {
-        with_spare(|| cache.refuse(code.addr()));
-    }
+    with_cache(|cache| cache.refuse(code.addr()));
 }
 
 /// Whether what is compiled next may be a file whose code is wanted.
 #[no_mangle]
 extern "C" fn ashlar_awaits_code() -> bool {
-    cache().is_some_and(super::CodeCache::awaits)
+    cache().is_some_and(CodeCache::awaits)
 }
 
 /// Returns something to give to [`ashlar_keep_code`] if the code of the file that this thread has
 /// compiled is wanted; else null.
 #[no_mangle]
-unsafe extern "C" fn ashlar_compiled(source: *const AskedSource) -> *mut c_void {
-    let Some(cache) = cache() else {
-        return null_mut();
-    };
-    // SAFETY: the shim passes a source, and its path has this length.
-    let (source, path) = unsafe {
-        let source = &*source;
-        (source, text(source.path, source.path_bytes))
-    };
-    let level = Level(source.level);
-    let fresh = with_spare(|| cache.compiled(source.thread, path, level, source.warnings));
-    fresh.map_or(null_mut(), |fresh| Box::into_raw(Box::new(fresh)).cast())
+unsafe extern "C" fn ashlar_compiled(source: &AskedSource) -> Option<Box<FreshCode>> {
+    // SAFETY: the source's path has this length.
+    let path = unsafe { text(source.path, source.path_bytes) };
+    let (thread, level, warnings) = (source.thread, Level(source.level), source.warnings);
+    let fresh = with_cache(|cache| cache.compiled(thread, path, level, warnings));
+    fresh.flatten().map(Box::new)
 }
 
-/// Keeps code; forgets `fresh` when there are no bytes.
+/// Keeps code; forgets `fresh`, which is from [`ashlar_compiled`], when there are no bytes.
 #[no_mangle]
-unsafe extern "C" fn ashlar_keep_code(fresh: *mut c_void, code: *const c_char, bytes: usize) {
-    // SAFETY: `ashlar_compiled` has made it, and it is passed once.
-    let fresh = unsafe { Box::from_raw(fresh.cast::<FreshCode>()) };
+unsafe extern "C" fn ashlar_keep_code(fresh: Box<FreshCode>, code: *const c_char, bytes: usize) {
     // SAFETY: the shim passes this many bytes.
     let code = unsafe { text(code, bytes) };
-    if let Some(cache) = cache() {
-        with_spare(|| cache.keep(*fresh, code));
-    }
+    with_cache(|cache| cache.keep(*fresh, code));
 }
 
 /// Writes what is new, if anything is.
 #[no_mangle]
 extern "C" fn ashlar_write_code_cache() {
-    if let Some(cache) = cache() {
-        with_spare(|| cache.write());
-    }
+    with_cache(CodeCache::write);
 }
 
 /// The same before a fork, if enough is new.
 #[no_mangle]
 extern "C" fn ashlar_write_code_cache_before_fork() {
-    if let Some(cache) = cache().filter(|cache| cache.is_worth_writing()) {
-        with_spare(|| cache.write());
+    if cache().is_some_and(CodeCache::is_worth_writing) {
+        with_cache(CodeCache::write);
     }
 }
 
 #[no_mangle]
-unsafe extern "C" fn ashlar_code_counts(counts: *mut Counts) -> bool {
-    let now = cache().map(|cache| with_spare(|| cache.counts()));
-    // SAFETY: the shim passes a place for the answer.
-    unsafe { counts.write(now.unwrap_or_default()) };
+extern "C" fn ashlar_code_counts(counts: &mut MaybeUninit<Counts>) -> bool {
+    let now = with_cache(CodeCache::counts);
+    counts.write(now.unwrap_or_default());
     now.is_some()
 }
 
@@ -164,7 +149,7 @@ static RAN_BEFORE: AtomicPtr<Bits> = AtomicPtr::new(null_mut());
 /// Reads what ran in earlier processes.
 #[no_mangle]
 extern "C" fn ashlar_read_what_ran() {
-    let bits = cache().and_then(|cache| with_spare(|| cache.ran_before()));
+    let bits = with_cache(CodeCache::ran_before).flatten();
     let new = bits.map_or(null_mut(), |bits| Box::into_raw(Box::new(bits)));
     let old = RAN_BEFORE.swap(new, Release);
     if !old.is_null() {

@@ -8,40 +8,25 @@
 
 use std::fs::File;
 use std::io;
-use std::os::fd::AsRawFd;
-use std::ptr::{slice_from_raw_parts, NonNull};
+use std::ptr::slice_from_raw_parts;
 
 use super::digest::Digest;
 use super::layout::Index;
 use super::trust::{open_file, Distrust};
-use crate::mapping::map;
+use crate::mapping::Mapping;
 
 /// A whole file in memory, read-only.
 #[derive(Debug)]
-pub(super) struct Mapping {
-    start: NonNull<u8>,
-    bytes: usize,
-}
+pub(super) struct MappedFile(Mapping);
 
-// SAFETY: nobody writes to the memory, and it stays until the mapping is dropped.
-unsafe impl Send for Mapping {}
-// SAFETY: as above.
-unsafe impl Sync for Mapping {}
-
-impl Mapping {
+impl MappedFile {
     pub(super) fn of(file: &File, bytes: usize) -> io::Result<Self> {
-        let start = map(
-            bytes,
-            libc::PROT_READ,
-            libc::MAP_SHARED,
-            Some(file.as_raw_fd()),
-        )?;
-        Ok(Self { start, bytes })
+        Mapping::new(bytes, libc::PROT_READ, libc::MAP_SHARED, Some(file)).map(Self)
     }
 
     pub(super) fn bytes(&self) -> &[u8] {
         // SAFETY: the mapping has this many bytes, and nobody changes a file of code in place.
-        unsafe { &*slice_from_raw_parts(self.start.as_ptr(), self.bytes) }
+        unsafe { &*slice_from_raw_parts(self.0.start().as_ptr(), self.0.len()) }
     }
 
     /// Takes the pages out of this process's memory. They stay in the system's, and come back when
@@ -49,27 +34,26 @@ impl Mapping {
     pub(super) fn let_go(&self) {
         // SAFETY: the pages are those of a file that nobody changes, so what is read later is what
         // was there before. A failure changes nothing.
-        unsafe { libc::madvise(self.start.as_ptr().cast(), self.bytes, libc::MADV_DONTNEED) };
+        unsafe {
+            libc::madvise(
+                self.0.start().as_ptr().cast(),
+                self.0.len(),
+                libc::MADV_DONTNEED,
+            )
+        };
     }
 
     /// Where this address lies in the file.
     pub(super) fn offset(&self, address: usize) -> Option<usize> {
-        let offset = address.wrapping_sub(self.start.as_ptr().addr());
-        (offset < self.bytes).then_some(offset)
-    }
-}
-
-impl Drop for Mapping {
-    fn drop(&mut self) {
-        // SAFETY: it was mapped here, and nothing refers to it any more.
-        unsafe { libc::munmap(self.start.as_ptr().cast(), self.bytes) };
+        let offset = address.wrapping_sub(self.0.start().as_ptr().addr());
+        (offset < self.0.len()).then_some(offset)
     }
 }
 
 /// A file of code whose header and index have been checked.
 #[derive(Debug)]
 pub(super) struct CodeFile {
-    pub(super) mapping: Mapping,
+    pub(super) mapping: MappedFile,
     pub(super) index: Index,
 }
 
@@ -81,7 +65,7 @@ impl CodeFile {
         if bytes == 0 {
             return Err(Distrust::Why("it is empty".to_owned()));
         }
-        let mapping = Mapping::of(&file, bytes)?;
+        let mapping = MappedFile::of(&file, bytes)?;
         let index = Index::new(mapping.bytes(), ruby).map_err(Distrust::Why)?;
         Ok(Self { mapping, index })
     }

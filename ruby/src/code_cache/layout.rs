@@ -318,6 +318,16 @@ pub(super) struct ToWrite<'a> {
     pub(super) code_check: Digest,
 }
 
+impl<'a> ToWrite<'a> {
+    /// The real path, unless it is the path itself.
+    fn other_path(&self) -> &'a [u8] {
+        match self.real_path == self.path {
+            true => b"",
+            false => self.real_path,
+        }
+    }
+}
+
 fn aligned(at: u64) -> u64 {
     at.next_multiple_of(CODE_ALIGN)
 }
@@ -335,7 +345,8 @@ fn head(
     generation: &Digest,
 ) -> Result<Vec<u8>, TryReserveError> {
     let slots = (entries.len() * 2 + 1).next_power_of_two();
-    let texts = entries.iter().map(|entry| text_bytes(entry)).sum::<usize>();
+    let texts = entries.iter().map(|e| e.path.len() + e.other_path().len());
+    let texts = texts.sum::<usize>();
     let texts_at = HEADER_BYTES + slots * 4 + entries.len() * ENTRY_BYTES;
     let index_end = texts_at + texts;
     let mut head = Vec::new();
@@ -357,8 +368,7 @@ fn head(
         );
         let at = HEADER_BYTES + slots * 4 + number * ENTRY_BYTES;
         let (about, stamp) = (&entry.about, &entry.about.source.stamp);
-        let has_other_path = entry.real_path != entry.path;
-        let real_path: &[u8] = if has_other_path { entry.real_path } else { b"" };
+        let real_path = entry.other_path();
         let seconds = |time_ns: i128| (time_ns.div_euclid(1_000_000_000) as i64).to_le_bytes();
         let ns = |time_ns: i128| (time_ns.rem_euclid(1_000_000_000) as u32).to_le_bytes();
         put(&mut head, at, &about.key);
@@ -386,7 +396,7 @@ fn head(
         put(&mut head, at + 108, &about.compile_us.to_le_bytes());
         put(&mut head, text_at, entry.path);
         put(&mut head, text_at + entry.path.len(), real_path);
-        text_at += text_bytes(entry);
+        text_at += entry.path.len() + real_path.len();
         sequences += u64::from(about.sequences);
         code_at = aligned(code_at + entry.code.len() as u64);
     }
@@ -406,16 +416,6 @@ fn head(
     let check = digest(&[&head[..CHECK_AT], &head[HEADER_BYTES..]]);
     put(&mut head, CHECK_AT, &check);
     Ok(head)
-}
-
-fn text_bytes(entry: &ToWrite<'_>) -> usize {
-    let has_other_path = entry.real_path != entry.path;
-    entry.path.len()
-        + if has_other_path {
-            entry.real_path.len()
-        } else {
-            0
-        }
 }
 
 /// Sends all bytes of a file with these entries to `write`, in their order.

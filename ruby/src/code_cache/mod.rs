@@ -32,13 +32,12 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicU8, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
-use self::counts::{add, Counters, Counts};
+use self::counts::Counts;
 use self::digest::{digest, hexadecimal, Digest};
 use self::file::CodeFile;
 use self::layout::{key_of, sequences_in, About, Entry, Level, CODE_BYTES_MAX};
 use self::source::{real_path, Source, Stamp};
 use self::spool::{Place, Spool};
-use self::trust::Distrust;
 use self::what_ran::{Bits, SharedBits};
 
 /// When this much code has been kept it is written, so that keeping it takes no more of the disk.
@@ -77,7 +76,7 @@ struct CodeCache {
     is_outdated: AtomicBool,
     /// How much code Ruby has been given since pages were let go.
     read_bytes: AtomicU64,
-    counters: Counters,
+    counts: Mutex<Counts>,
 }
 
 const UNCHECKED: u8 = 0;
@@ -151,23 +150,12 @@ impl CodeCache {
     /// cannot be used.
     fn open(path: &Path, ruby: &[u8]) -> Option<Self> {
         let ruby = digest(&[&layout::VERSION.to_le_bytes(), ruby]);
-        let folder = match trust::open_or_make_folder(path) {
-            Ok(folder) => folder,
-            Err(why) => {
-                settings::say(&format!("{why}; there is no code cache"));
-                return None;
-            }
-        };
+        let folder = trust::open_or_make_folder(path)
+            .inspect_err(|why| settings::say(&format!("{why}; there is no code cache")))
+            .ok()?;
         let name = format!("code-{}", hexadecimal(&ruby));
         let file_name = writer::file_name(&name);
-        let file = match CodeFile::open(&folder, &file_name, &ruby) {
-            Ok(file) => Some(file),
-            Err(Distrust::Absent) => None,
-            Err(Distrust::Why(why)) => {
-                settings::say(&format!("{file_name}: {why}; it is not used"));
-                None
-            }
-        };
+        let file = trust::believed(&file_name, CodeFile::open(&folder, &file_name, &ruby));
         let is_writable = trust::is_writable(&folder);
         if !is_writable {
             settings::say("nothing can be written there, so that nothing new is kept");
@@ -189,7 +177,7 @@ impl CodeCache {
             fresh: Mutex::default(),
             is_outdated: AtomicBool::new(false),
             read_bytes: AtomicU64::new(0),
-            counters: Counters::default(),
+            counts: Mutex::default(),
         })
     }
 
@@ -213,7 +201,7 @@ impl CodeCache {
         if let Some(code) = self.code_of((&key, path, real), &stamp, level, &real_path) {
             return Found::Code(code);
         }
-        add(&self.counters.misses, 1);
+        locked(&self.counts).misses += 1;
         if !self.is_writable {
             return Found::Never;
         }
@@ -254,10 +242,11 @@ impl CodeCache {
             return None;
         }
         let code = &file.bytes()[entry.code];
-        add(&self.read_bytes, code.len() as u64);
-        add(&self.counters.hits, 1);
-        add(&self.counters.loaded_bytes, code.len() as u64);
-        add(&self.counters.saved_us, u64::from(entry.about.compile_us));
+        self.read_bytes.fetch_add(code.len() as u64, Relaxed);
+        let mut counts = locked(&self.counts);
+        counts.hits += 1;
+        counts.loaded_bytes += code.len() as u64;
+        counts.saved_us += u64::from(entry.about.compile_us);
         Some(code)
     }
 
@@ -270,7 +259,7 @@ impl CodeCache {
         if stamp.bytes != compiled.stamp.bytes {
             return false;
         }
-        add(&self.counters.sources_read, 1);
+        locked(&self.counts).sources_read += 1;
         let now = Source::read(real_path).filter(|now| now.content == compiled.content);
         if let Some(now) = now.filter(|now| now.stamp.is_settled) {
             let mut fresh = locked(&self.fresh);
@@ -298,7 +287,7 @@ impl CodeCache {
     }
 
     fn note_damage(&self, file: &CodeFile, entry: &Entry) {
-        add(&self.counters.damaged, 1);
+        locked(&self.counts).damaged += 1;
         self.is_outdated.store(true, Relaxed);
         let path = String::from_utf8_lossy(entry.path(file.bytes()));
         let name = writer::file_name(&self.name);
@@ -383,7 +372,10 @@ impl CodeCache {
         let Some(place) = fresh.spool.keep(&self.folder, code) else {
             return;
         };
-        fresh.drop_code(&fresh_code.about.key);
+        // Newer code of the same file takes the place of the older.
+        fresh
+            .code
+            .retain(|old| old.of.about.key != fresh_code.about.key);
         fresh.bytes += code.len();
         fresh.code.push(Waiting {
             of: fresh_code,
@@ -392,7 +384,7 @@ impl CodeCache {
         });
         let is_much = fresh.bytes > KEPT_BYTES_MAX;
         drop(fresh);
-        add(&self.counters.kept, 1);
+        locked(&self.counts).kept += 1;
         if is_much {
             self.write();
             let mut fresh = locked(&self.fresh);
@@ -424,14 +416,8 @@ impl CodeCache {
         let file = self.file.as_ref()?;
         let folder = trust::open_folder(&self.folder).ok()?;
         let name = writer::ran_name(&self.name);
-        let mut bits = match Bits::read(&folder, &name, &file.index) {
-            Ok(bits) => bits,
-            Err(Distrust::Absent) => Bits::none(file.index.sequences),
-            Err(Distrust::Why(why)) => {
-                settings::say(&format!("{name}: {why}; it is not used"));
-                Bits::none(file.index.sequences)
-            }
-        };
+        let bits = trust::believed(&name, Bits::read(&folder, &name, &file.index));
+        let mut bits = bits.unwrap_or_else(|| Bits::none(file.index.sequences));
         if let Some(ran) = &self.ran {
             bits.add(&ran.now());
         }
@@ -446,25 +432,15 @@ impl CodeCache {
     }
 
     fn counts(&self) -> Counts {
-        let (file, index) = match &self.file {
-            Some(file) => (file.bytes().len() as u64, Some(&file.index)),
-            None => (0, None),
-        };
+        let file = self.file.as_ref();
         Counts {
-            file_bytes: file,
-            entries: index.map_or(0, |index| index.entries as u64),
-            sequences: index.map_or(0, |index| index.sequences),
+            file_bytes: file.map_or(0, |file| file.bytes().len() as u64),
+            entries: file.map_or(0, |file| file.index.entries as u64),
+            sequences: file.map_or(0, |file| file.index.sequences),
             ran_before: self.ran_before().map_or(0, |bits| bits.count()),
             loaded_later: self.ran.as_ref().map_or(0, |ran| ran.now().count()),
-            ..self.counters.now()
+            ..*locked(&self.counts)
         }
-    }
-}
-
-impl Fresh {
-    /// Drops the code with this key.
-    fn drop_code(&mut self, key: &Digest) {
-        self.code.retain(|old| old.of.about.key != *key);
     }
 }
 

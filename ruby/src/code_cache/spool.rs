@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use std::ops::Range;
 use std::path::Path;
 
-use super::file::Mapping;
+use super::file::MappedFile;
 use crate::size_signal::without_size_signal;
 use crate::whole_file::nameless;
 
@@ -17,7 +17,7 @@ const IN_MEMORY_BYTES: usize = 1 << 20;
 pub(super) struct Spool {
     /// What lies in files. They are mapped and not open: programs that close all files when they
     /// begin would close these.
-    spilled: Vec<Mapping>,
+    spilled: Vec<MappedFile>,
     in_memory: Vec<u8>,
     /// How much there was in memory when no file took it the last time. When there is twice as much, that is
     /// tried again: a full disk is not written to for each file of Ruby code.
@@ -54,7 +54,7 @@ impl Spool {
         self.spilled.try_reserve(1)?;
         let mut file = nameless(folder)?;
         without_size_signal(|| file.write_all(&self.in_memory))?;
-        let mapping = Mapping::of(&file, self.in_memory.len())?;
+        let mapping = MappedFile::of(&file, self.in_memory.len())?;
         self.spilled.push(mapping);
         // One large file would else leave as much room here.
         self.in_memory = Vec::new();

@@ -4,10 +4,11 @@ use std::ffi::CString;
 use std::fs::{DirBuilder, File, Metadata};
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
-use crate::whole_file::c_string;
+use super::settings;
+use crate::whole_file::reason;
 
 /// Why something is not believed, or cannot be had.
 #[derive(Debug)]
@@ -15,6 +16,18 @@ pub(super) enum Distrust {
     /// There is nothing.
     Absent,
     Why(String),
+}
+
+/// What the file of this name has given; `None`, with a line under `-w` if there is a reason, when it
+/// is not believed.
+pub(super) fn believed<T>(name: &str, given: Result<T, Distrust>) -> Option<T> {
+    given
+        .inspect_err(|distrust| {
+            if let Distrust::Why(why) = distrust {
+                settings::say(&format!("{name}: {why}; it is not used"));
+            }
+        })
+        .ok()
 }
 
 impl From<io::Error> for Distrust {
@@ -25,13 +38,6 @@ impl From<io::Error> for Distrust {
             _ => Self::Why(reason(&error)),
         }
     }
-}
-
-/// The system's message without its error number.
-pub(super) fn reason(error: &io::Error) -> String {
-    let text = error.to_string();
-    let end = text.find(" (os error").unwrap_or(text.len());
-    text[..end].to_owned()
 }
 
 /// The user that this process acts for now.
@@ -58,21 +64,14 @@ fn check(data: &Metadata) -> Result<(), Distrust> {
 
 /// Opens the folder. What is looked at is what has been opened.
 pub(super) fn open_folder(path: &Path) -> Result<File, Distrust> {
-    let flags = libc::O_RDONLY | libc::O_DIRECTORY | libc::O_NOFOLLOW | libc::O_CLOEXEC;
-    let path = c_string(path.as_os_str())?;
-    // SAFETY: a text that ends with 0.
-    let folder = opened(unsafe { libc::open(path.as_ptr(), flags) })?;
+    let flags = libc::O_DIRECTORY | libc::O_NOFOLLOW;
+    let folder = File::options().read(true).custom_flags(flags).open(path)?;
     check(&folder.metadata()?)?;
     Ok(folder)
 }
 
 /// Opens the folder; makes it, for this user alone, if there is none.
 pub(super) fn open_or_make_folder(path: &Path) -> Result<File, String> {
-    match open_folder(path) {
-        Ok(folder) => return Ok(folder),
-        Err(Distrust::Why(why)) => return Err(why),
-        Err(Distrust::Absent) => {}
-    }
     let made = DirBuilder::new().mode(0o700).create(path);
     match open_folder(path) {
         Ok(folder) => Ok(folder),
@@ -100,7 +99,11 @@ pub(super) fn open_file(folder: &File, name: &str, flags: i32) -> Result<File, D
     let flags = flags | libc::O_NOFOLLOW | libc::O_CLOEXEC | libc::O_NONBLOCK;
     // SAFETY: a text that ends with 0.
     let file = unsafe { libc::openat(folder.as_raw_fd(), name.as_ptr(), flags, 0o600) };
-    let file = opened(file)?;
+    let file = match file {
+        -1 => return Err(io::Error::last_os_error().into()),
+        // SAFETY: it was opened here, and nobody else has it.
+        file => unsafe { File::from_raw_fd(file) },
+    };
     let data = file.metadata()?;
     if !data.is_file() {
         return Err(Distrust::Why("it is no file".to_owned()));
@@ -109,61 +112,25 @@ pub(super) fn open_file(folder: &File, name: &str, flags: i32) -> Result<File, D
     Ok(file)
 }
 
-fn opened(descriptor: i32) -> io::Result<File> {
-    match descriptor {
-        -1 => Err(io::Error::last_os_error()),
-        // SAFETY: it was opened here, and nobody else has it.
-        descriptor => Ok(unsafe { File::from_raw_fd(descriptor) }),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use std::fs;
-    use std::os::unix::fs::{symlink, PermissionsExt};
-
-    fn why(result: Result<File, Distrust>) -> String {
-        match result {
-            Err(Distrust::Why(why)) => why,
-            other => format!("{other:?}"),
-        }
-    }
+    use std::os::unix::fs::PermissionsExt;
 
     #[test]
-    fn what_others_may_write_to_and_what_is_no_folder_or_file_is_not_believed() {
-        let base = std::env::temp_dir().join(format!("trust-{}", std::process::id()));
-        fs::create_dir_all(base.join("f")).unwrap();
-        let set = |path: &Path, mode| {
-            fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
-        };
-        let path = base.join("f");
-        set(&path, 0o755);
-        let folder = open_folder(&path).unwrap();
-        for mode in [0o775, 0o757, 0o1777] {
-            set(&path, mode);
-            assert!(why(open_folder(&path)).contains("others than its owner may write"));
+    fn a_folder_that_anybody_else_may_write_to_is_not_believed() {
+        let path = std::env::temp_dir().join(format!("trust-{}", std::process::id()));
+        fs::create_dir_all(&path).unwrap();
+        for (mode, is_believed) in [
+            (0o755, true),
+            (0o775, false),
+            (0o757, false),
+            (0o1777, false),
+        ] {
+            fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
+            assert_eq!(open_folder(&path).is_ok(), is_believed, "{mode:o}");
         }
-        symlink(&path, base.join("link")).unwrap();
-        assert!(why(open_folder(&base.join("link"))).contains("irectory"));
-        fs::write(path.join("a"), "a").unwrap();
-        set(&path.join("a"), 0o644);
-        assert!(open_file(&folder, "a", libc::O_RDONLY).is_ok());
-        set(&path.join("a"), 0o666);
-        assert!(why(open_file(&folder, "a", libc::O_RDONLY)).contains("666"));
-        symlink(path.join("a"), path.join("b")).unwrap();
-        assert_eq!(
-            why(open_file(&folder, "b", libc::O_RDONLY)),
-            "it is a symbolic link"
-        );
-        fs::create_dir(path.join("c")).unwrap();
-        set(&path.join("c"), 0o755);
-        assert_eq!(
-            why(open_file(&folder, "c", libc::O_RDONLY)),
-            "it is no file"
-        );
-        let absent = open_file(&folder, "d", libc::O_RDONLY);
-        assert!(matches!(absent, Err(Distrust::Absent)));
-        fs::remove_dir_all(base).unwrap();
+        fs::remove_dir(path).unwrap();
     }
 }

@@ -7,13 +7,13 @@
 
 use std::fs::File;
 use std::io::{Read, Write};
-use std::ptr::{slice_from_raw_parts, NonNull};
+use std::ptr::slice_from_raw_parts;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use super::digest::{digest, Digest};
 use super::layout::Index;
 use super::trust::{open_file, Distrust};
-use crate::mapping::map;
+use crate::mapping::Mapping;
 
 const MAGIC: [u8; 8] = *b"ASHLRAN1";
 const HEADER_BYTES: usize = 48;
@@ -109,32 +109,20 @@ impl Bits {
 /// Bits that this process and the children that it forks set. Setting one takes no lock and no
 /// memory.
 #[derive(Debug)]
-pub(super) struct SharedBits {
-    start: NonNull<AtomicU64>,
-    words: usize,
-}
-
-// SAFETY: the words are atomics, and they stay until the last process that has them ends.
-unsafe impl Send for SharedBits {}
-// SAFETY: as above.
-unsafe impl Sync for SharedBits {}
+pub(super) struct SharedBits(Mapping);
 
 impl SharedBits {
     /// `None` when the system gives no memory.
     pub(super) fn new(sequences: u64) -> Option<Self> {
         let words = words_for(sequences).max(1);
         let access = libc::PROT_READ | libc::PROT_WRITE;
-        let start = map(words.checked_mul(8)?, access, libc::MAP_SHARED, None).ok()?;
-        Some(Self {
-            start: start.cast(),
-            words,
-        })
+        let words = Mapping::new(words.checked_mul(8)?, access, libc::MAP_SHARED, None);
+        words.ok().map(Self)
     }
 
     fn words(&self) -> &[AtomicU64] {
-        // SAFETY: the mapping has room for this many, they are zeros at first, and it is never
-        // given back.
-        unsafe { &*slice_from_raw_parts(self.start.as_ptr(), self.words) }
+        // SAFETY: the mapping has room for this many, and they are zeros at first.
+        unsafe { &*slice_from_raw_parts(self.0.start().as_ptr().cast(), self.0.len() / 8) }
     }
 
     pub(super) fn set(&self, bit: u64) {

@@ -12,15 +12,14 @@ use std::path::Path;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
-use super::counts::add;
 use super::digest::Digest;
 use super::file::CodeFile;
 use super::layout::{self, Level, ToWrite, FILE_BYTES_MAX};
 use super::source::Stamp;
-use super::trust::{open_file, open_folder, reason, Distrust};
+use super::trust::{open_file, open_folder, Distrust};
 use super::what_ran::{carry, Bits};
 use super::{locked, settings, CodeCache, Fresh, FreshCode};
-use crate::whole_file::{random, WholeFile};
+use crate::whole_file::{random, reason, WholeFile};
 
 pub(super) fn file_name(name: &str) -> String {
     format!("{name}.cache")
@@ -72,7 +71,7 @@ impl CodeCache {
     pub(super) fn is_worth_writing(&self) -> bool {
         let file_bytes = self.file.as_ref().map_or(0, |file| file.bytes().len());
         let fresh = locked(&self.fresh);
-        let was_written = self.counters.written.load(Relaxed) > 0;
+        let was_written = locked(&self.counts).written > 0;
         fresh.bytes > file_bytes / 8 || !was_written && !fresh.code.is_empty()
     }
 
@@ -83,16 +82,14 @@ impl CodeCache {
         };
         let name = file_name(&self.name);
         let mut current = CodeFile::open(&folder, &name, &self.ruby).ok();
-        let mut bits = match &current {
-            Some(current) => Bits::read(&folder, &ran_name(&self.name), &current.index).ok(),
-            None => None,
-        };
+        let read = |of: &CodeFile| Bits::read(&folder, &ran_name(&self.name), &of.index).ok();
+        let mut bits = current.as_ref().and_then(read);
         let mut are_bits_new = false;
         if has_fresh {
             let fresh = std::mem::take(&mut *locked(&self.fresh));
             self.is_outdated.store(false, Relaxed);
             if let Some(generation) = self.write_file(current.as_ref(), fresh)? {
-                add(&self.counters.written, 1);
+                locked(&self.counts).written += 1;
                 let old = current.take();
                 current = CodeFile::open(&folder, &name, &self.ruby).ok();
                 let new = current
@@ -143,10 +140,8 @@ impl CodeCache {
         let old_entries = current.map_or(0, |current| current.index.entries);
         let room = entries.try_reserve_exact(old_entries + fresh.code.len());
         room.map_err(io::Error::from)?;
-        let are_old_the_same = match current {
-            Some(current) => still_right(current, &fresh, &mut entries),
-            None => true,
-        };
+        let are_old_the_same =
+            current.is_none_or(|current| still_right(current, &fresh, &mut entries));
         if fresh.code.is_empty() && are_old_the_same {
             return Ok(None);
         }
@@ -235,11 +230,10 @@ fn still_right<'a>(current: &'a CodeFile, fresh: &Fresh, entries: &mut Vec<ToWri
         };
         let key = &entry.about.key;
         let is_replaced = fresh.code.iter().any(|code| code.of.about.key == *key);
-        if is_replaced || !is_source_there(entry.real_path(bytes), entry.about.source.stamp) {
-            are_same = false;
-            continue;
-        }
-        if !entry.is_code_whole(bytes) {
+        let is_right = !is_replaced
+            && is_source_there(entry.real_path(bytes), entry.about.source.stamp)
+            && entry.is_code_whole(bytes);
+        if !is_right {
             are_same = false;
             continue;
         }

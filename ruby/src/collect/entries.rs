@@ -1,6 +1,6 @@
-//! What Ruby calls about collections: `GC.start`, `GC.disable` and similar methods.
+//! What Ruby calls about collections: `GC.start` and similar methods.
 
-use std::ffi::c_void;
+use std::mem::MaybeUninit;
 
 use ashlar_heap::{Evacuation, Request, Scope};
 
@@ -12,14 +12,8 @@ use crate::ruby_calls::Value;
 use crate::statics::is_busy;
 
 #[no_mangle]
-unsafe extern "C" fn ashlar_start(
-    objspace: *mut c_void,
-    full: bool,
-    sweep_now: bool,
-    reason: Reason,
-) {
-    // SAFETY: Ruby calls with the GVL.
-    unsafe { Gvl::of_caller(objspace) }.with_vm_lock(|collector| {
+extern "C" fn ashlar_start(gvl: Gvl, full: bool, sweep_now: bool, reason: Reason) {
+    gvl.with_vm_lock(|collector| {
         let request = collector.asked_for(full, sweep_now);
         collector.driver(reason).collect(request);
     });
@@ -31,9 +25,8 @@ extern "C" fn ashlar_during_gc() -> bool {
 }
 
 #[no_mangle]
-unsafe extern "C" fn ashlar_finish_collection(objspace: *mut c_void) {
-    // SAFETY: Ruby calls with the GVL.
-    unsafe { Gvl::of_caller(objspace) }.with_vm_lock(|collector| {
+extern "C" fn ashlar_finish_collection(gvl: Gvl) {
+    gvl.with_vm_lock(|collector| {
         collector.driver(Reason::Method).finish();
     });
 }
@@ -41,9 +34,8 @@ unsafe extern "C" fn ashlar_finish_collection(objspace: *mut c_void) {
 /// Ends marking before Ruby frees everything: objects that marking would still find
 /// dead are freed with the rest.
 #[no_mangle]
-unsafe extern "C" fn ashlar_end_collections(objspace: *mut c_void) {
-    // SAFETY: Ruby calls with the GVL.
-    unsafe { Gvl::of_caller(objspace) }.with_vm_lock(|collector| {
+extern "C" fn ashlar_end_collections(gvl: Gvl) {
+    gvl.with_vm_lock(|collector| {
         collector.stopped(|| {
             collector.heap.restart_marking();
             collector.sweeping(|| collector.heap.finish_sweep());
@@ -54,11 +46,10 @@ unsafe extern "C" fn ashlar_end_collections(objspace: *mut c_void) {
 
 /// `Process.warmup`: all objects that live now are expected to live long.
 #[no_mangle]
-unsafe extern "C" fn ashlar_prepare_heap(objspace: *mut c_void) {
+unsafe extern "C" fn ashlar_prepare_heap(gvl: Gvl) {
     // The VM lock is held all along: until it is given back, the other Ractors stay
     // where the collection has stopped them.
-    // SAFETY: Ruby calls with the GVL.
-    unsafe { Gvl::of_caller(objspace) }.with_vm_lock(prepare);
+    gvl.with_vm_lock(prepare);
     // SAFETY: gives free memory of libc's allocator back.
     unsafe { libc::malloc_trim(0) };
 }
@@ -89,12 +80,11 @@ fn prepare(collector: &Collector) {
 /// Before a fork. A child keeps its parent's garbage for as long as it lives. Returns whether there has been a
 /// collection.
 #[no_mangle]
-unsafe extern "C" fn ashlar_collect_before_fork(objspace: *mut c_void) -> bool {
+extern "C" fn ashlar_collect_before_fork(gvl: Gvl) -> bool {
     if KNOBS.disabled.is_on() || !KNOBS.full_marking_allowed.is_on() {
         return false;
     }
-    // SAFETY: Ruby calls with the GVL.
-    unsafe { Gvl::of_caller(objspace) }.with_vm_lock(|collector| {
+    gvl.with_vm_lock(|collector| {
         // Whether it is due depends on what the other Ractors have allocated.
         collector.stop_ractors();
         let is_due = collector.heap.is_due_before_fork();
@@ -108,31 +98,15 @@ unsafe extern "C" fn ashlar_collect_before_fork(objspace: *mut c_void) -> bool {
 }
 
 #[no_mangle]
-extern "C" fn ashlar_set_disabled(disabled: bool) {
-    KNOBS.disabled.set(disabled);
-}
-
-#[no_mangle]
-extern "C" fn ashlar_is_disabled() -> bool {
-    KNOBS.disabled.is_on()
-}
-
-#[no_mangle]
-unsafe extern "C" fn ashlar_set_stress(objspace: *mut c_void, flag: Value, on: bool) {
+extern "C" fn ashlar_set_stress(gvl: Gvl, flag: Value, on: bool) {
     KNOBS.set_stress_flag(flag);
     // Ruby sets the initial value before it has a lock.
-    // SAFETY: Ruby calls with the GVL, or before it has one.
-    unsafe { Gvl::of_caller(objspace) }.with_vm_lock_if_there(|collector| {
+    gvl.with_vm_lock_if_there(|collector| {
         if KNOBS.stress_xmalloc(on) {
             collector.set_payloads_due();
         }
         collector.apply_stress(on);
     });
-}
-
-#[no_mangle]
-extern "C" fn ashlar_stress() -> Value {
-    KNOBS.stress_flag()
 }
 
 /// The latest collection, and what the next one will be: `struct ashlar_latest`.
@@ -164,24 +138,11 @@ impl Answer {
 }
 
 #[no_mangle]
-unsafe extern "C" fn ashlar_latest(objspace: *mut c_void, latest: *mut Answer) {
-    // SAFETY: Ruby calls with the GVL.
-    let answer = unsafe { Gvl::of_caller(objspace) }.with_vm_lock(|collector| {
+extern "C" fn ashlar_latest(gvl: Gvl, latest: &mut MaybeUninit<Answer>) {
+    gvl.with_vm_lock(|collector| {
         // The scope of the next collection depends on what the other Ractors have
         // allocated.
         collector.stop_ractors();
-        Answer::of(collector)
+        latest.write(Answer::of(collector));
     });
-    // SAFETY: the shim passes a place for the answer.
-    unsafe { latest.write(answer) };
-}
-
-#[no_mangle]
-extern "C" fn ashlar_measure_time(on: bool) {
-    KNOBS.measures_time.set(on);
-}
-
-#[no_mangle]
-extern "C" fn ashlar_measures_time() -> bool {
-    KNOBS.measures_time.is_on()
 }

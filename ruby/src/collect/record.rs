@@ -57,17 +57,12 @@ pub(crate) struct Collection {
     retained_weak_references: usize,
 }
 
-/// Why the collection in progress has begun, and which scope the program asked for.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Begun {
-    pub(super) reason: Reason,
-    pub(super) asked: Option<Scope>,
-}
-
 /// What is remembered of the latest collections.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Latest {
-    pub(super) begun: Begun,
+    /// Why the collection in progress has begun, and which scope the program asked for.
+    pub(super) reason: Reason,
+    asked: Option<Scope>,
     collection: Collection,
     /// Finalizer jobs ever queued before this collection freed anything.
     jobs_before: usize,
@@ -76,8 +71,11 @@ pub(crate) struct Latest {
 impl Latest {
     /// Notes that a collection begins.
     pub(super) fn begin(self, reason: Reason, asked: Option<Scope>) -> Self {
-        let begun = Begun { reason, asked };
-        Self { begun, ..self }
+        Self {
+            reason,
+            asked,
+            ..self
+        }
     }
 
     /// Notes that marking is over. `jobs_before` is the number of finalizer jobs ever
@@ -89,19 +87,18 @@ impl Latest {
         weak: WeakCounts,
         jobs_before: usize,
     ) -> Self {
-        let begun = self.begun;
         let collection = Collection {
-            reason: begun.reason,
-            major_by: MajorBy::of(scope, begun.asked, begun.reason),
+            reason: self.reason,
+            major_by: MajorBy::of(scope, self.asked, self.reason),
             sweep_now,
             have_finalizers: false,
             weak_references: weak.noted,
             retained_weak_references: weak.retained,
         };
         Self {
-            begun,
             collection,
             jobs_before,
+            ..self
         }
     }
 

@@ -76,7 +76,7 @@ impl Collector {
         self.warn_when_over_limit();
         self.profiler.describe(&self.heap, self.latest_collection());
         samples::swept();
-        let asked_for = self.latest.get().begun.reason == Reason::Method;
+        let asked_for = self.latest.get().reason == Reason::Method;
         heap_profile::note_numbers(self, asked_for);
         self.fire(self.heap.vm().events.gc_end_sweep);
     }

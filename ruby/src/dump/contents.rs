@@ -1,6 +1,6 @@
 //! The contents of a dump: the walk over roots, blocks and cells.
 
-use std::ffi::{c_char, c_void, CStr};
+use std::ffi::{c_void, CStr};
 use std::io;
 use std::time::SystemTime;
 
@@ -109,8 +109,11 @@ impl Walk<'_, '_> {
             category: None,
             out: &mut *self.out,
         };
-        // SAFETY: the lock is held and no collection runs; the visitor outlives the call.
-        unsafe { (ruby.calls.reachable_from_roots)(visit_root, (&raw mut roots).cast()) };
+        // SAFETY: the lock is held and no collection runs.
+        unsafe {
+            ruby.calls
+                .each_root(|category, value| roots.add(category, value))
+        };
         let finalizers = ruby.finalizers.borrow();
         finalizers.each_value(|value| roots.add(c"finalizers", value));
         roots.end();
@@ -351,12 +354,4 @@ impl<'a> Roots<'a, '_> {
             self.out.number(0);
         }
     }
-}
-
-unsafe extern "C" fn visit_root(category: *const c_char, value: Value, data: *mut c_void) {
-    // SAFETY: `data` is the visitor that `Walk::roots` passes, which nobody else uses
-    // meanwhile; categories are texts that are never freed.
-    let (roots, category) =
-        unsafe { (&mut *data.cast::<Roots<'_, '_>>(), CStr::from_ptr(category)) };
-    roots.add(category, value);
 }

@@ -233,29 +233,4 @@ mod tests {
             assert_eq!(number(path), None, "{path}");
         }
     }
-
-    #[test]
-    fn a_full_pipe_is_waited_for_and_gets_everything() {
-        let (mut reader, writer) = io::pipe().unwrap();
-        // SAFETY: the descriptor is open.
-        unsafe { libc::fcntl(writer.as_raw_fd(), libc::F_SETFL, libc::O_NONBLOCK) };
-        let path = CString::new(format!("/dev/fd/{}", writer.as_raw_fd())).unwrap();
-        let mut dump = DumpFile::new(&path, std::env::temp_dir());
-        dump.open().unwrap();
-        drop(writer);
-        let bytes: Vec<u8> = (0..1_000_000_u32).map(|i| i as u8).collect();
-        dump.fill(|out| {
-            out.bytes(&bytes);
-            out.finish()
-        })
-        .unwrap();
-        let read = std::thread::spawn(move || {
-            let mut all = Vec::new();
-            reader.read_to_end(&mut all).unwrap();
-            all
-        });
-        dump.pour().unwrap();
-        drop(dump);
-        assert!(read.join().unwrap() == bytes);
-    }
 }

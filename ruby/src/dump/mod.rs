@@ -15,7 +15,7 @@ mod file;
 mod format;
 mod names;
 
-use std::ffi::{c_char, c_int, c_void, CStr};
+use std::ffi::{c_char, c_int, CStr};
 use std::io::{self, ErrorKind};
 
 use ashlar_heap::Request;
@@ -71,41 +71,34 @@ fn number(outcome: io::Result<()>) -> c_int {
 }
 
 #[no_mangle]
-unsafe extern "C" fn ashlar_new_dump(objspace: *mut c_void, path: *const c_char) -> *mut DumpFile {
-    // SAFETY: Ruby calls with the GVL, and the shim passes a text that ends with 0.
-    let (gvl, path) = unsafe { (Gvl::of_caller(objspace), CStr::from_ptr(path)) };
+unsafe extern "C" fn ashlar_new_dump(gvl: Gvl, path: *const c_char) -> Box<DumpFile> {
+    // SAFETY: the shim passes a text that ends with 0.
+    let path = unsafe { CStr::from_ptr(path) };
     with_spare(|| {
         // Ruby changes the environment only with the VM lock held.
         let spool_folder = gvl.with_vm_lock(|_| std::env::temp_dir());
-        Box::into_raw(Box::new(DumpFile::new(path, spool_folder)))
+        Box::new(DumpFile::new(path, spool_folder))
     })
 }
 
+// The shim has its dump from `ashlar_new_dump`, uses it on one thread, and gives it back once.
+
 #[no_mangle]
-unsafe extern "C" fn ashlar_open_dump(file: *mut DumpFile) -> c_int {
-    // SAFETY: the shim has it from `ashlar_new_dump`, and one thread uses it.
-    let file = unsafe { &mut *file };
+extern "C" fn ashlar_open_dump(file: &mut DumpFile) -> c_int {
     number(with_spare(|| file.open()))
 }
 
 #[no_mangle]
-unsafe extern "C" fn ashlar_write_dump(objspace: *mut c_void, file: *mut DumpFile) -> c_int {
-    // SAFETY: Ruby calls with the GVL; the file as in `ashlar_open_dump`.
-    let (gvl, file) = unsafe { (Gvl::of_caller(objspace), &mut *file) };
+extern "C" fn ashlar_write_dump(gvl: Gvl, file: &mut DumpFile) -> c_int {
     number(with_spare(|| {
         gvl.with_vm_lock(|collector| write(collector, file))
     }))
 }
 
 #[no_mangle]
-unsafe extern "C" fn ashlar_pour_dump(file: *mut DumpFile) -> c_int {
-    // SAFETY: as in `ashlar_open_dump`.
-    let file = unsafe { &mut *file };
+extern "C" fn ashlar_pour_dump(file: &mut DumpFile) -> c_int {
     number(with_spare(|| file.pour()))
 }
 
 #[no_mangle]
-unsafe extern "C" fn ashlar_free_dump(file: *mut DumpFile) {
-    // SAFETY: the shim has it from `ashlar_new_dump`, and gives it back once.
-    drop(unsafe { Box::from_raw(file) });
-}
+extern "C" fn ashlar_free_dump(_file: Box<DumpFile>) {}

@@ -1,57 +1,43 @@
 //! What Ruby calls about finalizers.
 
 use std::ffi::c_void;
+use std::mem::MaybeUninit;
 
 use super::{Finalizers, Job};
 use crate::lock::Gvl;
 use crate::ruby_calls::Value;
 
-/// Uses the finalizers with the VM lock held.
-///
-/// # Safety
-/// `objspace` comes from `ashlar_objspace_new`, and the calling thread holds the GVL;
-/// `with` must not call into Ruby.
-unsafe fn locked<R>(objspace: *mut c_void, with: impl FnOnce(&mut Finalizers) -> R) -> R {
-    // SAFETY: `objspace` is Ruby's, and this thread has the GVL.
-    unsafe { Gvl::of_caller(objspace) }
-        .with_vm_lock(|collector| with(&mut collector.heap.vm().finalizers.borrow_mut()))
+/// Uses the finalizers with the VM lock held; `with` must not call into Ruby.
+fn locked<R>(gvl: Gvl, with: impl FnOnce(&mut Finalizers) -> R) -> R {
+    gvl.with_vm_lock(|collector| with(&mut collector.heap.vm().finalizers.borrow_mut()))
 }
 
 #[no_mangle]
-unsafe extern "C" fn ashlar_finalizers(objspace: *mut c_void, object: Value) -> Value {
-    // SAFETY: Ruby calls with the GVL.
-    unsafe { locked(objspace, |finalizers| finalizers.get(object)) }.unwrap_or(0)
+extern "C" fn ashlar_finalizers(gvl: Gvl, object: Value) -> Value {
+    locked(gvl, |finalizers| finalizers.get(object)).unwrap_or(0)
 }
 
 /// Returns false when there is no memory.
 #[no_mangle]
-unsafe extern "C" fn ashlar_set_finalizers(
-    objspace: *mut c_void,
-    object: Value,
-    array: Value,
-) -> bool {
-    // SAFETY: Ruby calls with the GVL.
-    unsafe { locked(objspace, |finalizers| finalizers.insert(object, array)) }.is_ok()
+extern "C" fn ashlar_set_finalizers(gvl: Gvl, object: Value, array: Value) -> bool {
+    locked(gvl, |finalizers| finalizers.insert(object, array)).is_ok()
 }
 
 #[no_mangle]
-unsafe extern "C" fn ashlar_forget_finalizers(objspace: *mut c_void, object: Value) {
-    // SAFETY: Ruby calls with the GVL.
-    unsafe { locked(objspace, |finalizers| finalizers.remove(object)) };
+extern "C" fn ashlar_forget_finalizers(gvl: Gvl, object: Value) {
+    locked(gvl, |finalizers| finalizers.remove(object));
 }
 
 /// The object whose finalizers are the oldest; 0 when no object has any.
 #[no_mangle]
-unsafe extern "C" fn ashlar_first_finalized(objspace: *mut c_void) -> Value {
-    // SAFETY: Ruby calls with the GVL.
-    unsafe { locked(objspace, |finalizers| finalizers.first()) }.unwrap_or(0)
+extern "C" fn ashlar_first_finalized(gvl: Gvl) -> Value {
+    locked(gvl, |finalizers| finalizers.first()).unwrap_or(0)
 }
 
 /// Queues the finalizers of an object that lives on for a while.
 #[no_mangle]
-unsafe extern "C" fn ashlar_queue_finalizers(objspace: *mut c_void, object: Value) {
-    // SAFETY: Ruby calls with the GVL.
-    unsafe { Gvl::of_caller(objspace) }.with_vm_lock(|collector| {
+extern "C" fn ashlar_queue_finalizers(gvl: Gvl, object: Value) {
+    gvl.with_vm_lock(|collector| {
         let ruby = collector.heap.vm();
         // The id that its finalizers get stays its id, if there is memory for that.
         let _ = ruby.object_ids.borrow_mut().id_of(object);
@@ -63,18 +49,16 @@ unsafe extern "C" fn ashlar_queue_finalizers(objspace: *mut c_void, object: Valu
 /// most objects.
 #[no_mangle]
 unsafe extern "C" fn ashlar_queue_free(
-    objspace: *mut c_void,
+    gvl: Gvl,
     free: unsafe extern "C" fn(*mut c_void),
     data: *mut c_void,
 ) {
     let job = Job {
         free: Some(free),
         data,
-        finalizers: 0,
-        object_id: 0,
+        ..Job::of(0, 0)
     };
-    // SAFETY: Ruby calls with the GVL.
-    let queued = unsafe { Gvl::of_caller(objspace) }.with_vm_lock(|collector| {
+    let queued = gvl.with_vm_lock(|collector| {
         let ruby = collector.heap.vm();
         let queued = ruby.finalizers.borrow_mut().queue_free(job);
         if queued {
@@ -90,29 +74,19 @@ unsafe extern "C" fn ashlar_queue_free(
 
 /// Whether there is a job to take.
 #[no_mangle]
-unsafe extern "C" fn ashlar_jobs_wait(objspace: *mut c_void) -> bool {
-    // SAFETY: Ruby calls with the GVL.
-    unsafe { locked(objspace, |finalizers| !finalizers.waiting.is_empty()) }
+extern "C" fn ashlar_jobs_wait(gvl: Gvl) -> bool {
+    locked(gvl, |finalizers| !finalizers.waiting.is_empty())
 }
 
 /// Takes the next job; returns false when there is none, or no memory to run it inside
 /// another one. The job's finalizers are roots until [`ashlar_job_done`]; jobs may nest.
 #[no_mangle]
-unsafe extern "C" fn ashlar_next_job(objspace: *mut c_void, job: *mut Job) -> bool {
-    // SAFETY: Ruby calls with the GVL.
-    let next = unsafe { locked(objspace, Finalizers::begin) };
-    match next {
-        Some(next) => {
-            // SAFETY: the shim passes a place for the job.
-            unsafe { job.write(next) };
-            true
-        }
-        None => false,
-    }
+extern "C" fn ashlar_next_job(gvl: Gvl, job: &mut MaybeUninit<Job>) -> bool {
+    let next = locked(gvl, Finalizers::begin);
+    next.map(|next| job.write(next)).is_some()
 }
 
 #[no_mangle]
-unsafe extern "C" fn ashlar_job_done(objspace: *mut c_void) {
-    // SAFETY: Ruby calls with the GVL.
-    unsafe { locked(objspace, |finalizers| finalizers.running.pop()) };
+extern "C" fn ashlar_job_done(gvl: Gvl) {
+    locked(gvl, |finalizers| finalizers.running.pop());
 }

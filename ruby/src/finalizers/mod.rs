@@ -27,6 +27,18 @@ pub(crate) struct Job {
 // SAFETY: `data` is Ruby's, which lets any thread with the GVL run jobs.
 unsafe impl Send for Job {}
 
+impl Job {
+    /// The job that runs the finalizers of this array, for an object that had this id.
+    fn of(finalizers: Value, object_id: u64) -> Self {
+        Self {
+            free: None,
+            data: null_mut(),
+            finalizers,
+            object_id,
+        }
+    }
+}
+
 /// An object with finalizers, or the place that it has left.
 #[derive(Clone, Copy)]
 struct Defined {
@@ -181,16 +193,10 @@ impl Finalizers {
 
     /// Turns the finalizers of a dead object into a job; returns false when it has none.
     pub(crate) fn queue(&mut self, object: Value, object_id: u64) -> bool {
-        let Some(finalizers) = self.remove(object) else {
-            return false;
-        };
-        self.push(Job {
-            free: None,
-            data: null_mut(),
-            finalizers,
-            object_id,
-        });
-        true
+        let finalizers = self.remove(object);
+        finalizers
+            .map(|finalizers| self.push(Job::of(finalizers, object_id)))
+            .is_some()
     }
 
     /// Turns the finalizers of each object into a job that `is_lost`: it has died, and its cell no
@@ -209,12 +215,7 @@ impl Finalizers {
             has_lost = true;
             self.places.remove(object as u64);
             self.defined[place] = GONE;
-            self.push(Job {
-                free: None,
-                data: null_mut(),
-                finalizers: array,
-                object_id: id_of(object),
-            });
+            self.push(Job::of(array, id_of(object)));
         }
         if has_lost {
             self.tidy();

@@ -18,11 +18,9 @@
 
 pub(crate) mod locks;
 
-use std::ffi::c_void;
-
 use crate::code_cache;
 use crate::heap_profile;
-use crate::lock::held;
+use crate::lock::Held;
 use crate::payloads::thread_caches;
 use crate::ruby_calls::Value;
 
@@ -51,13 +49,14 @@ fn forget_what_parent_had() {
 /// Called when a child that Ruby itself has forked begins; it has `thread` and no other. `runner`
 /// is the place of the thread that runs finalizer jobs. [`ashlar_after_fork`] has been called.
 #[no_mangle]
-unsafe extern "C" fn ashlar_begin_child(objspace: *mut c_void, thread: Value, runner: *mut Value) {
-    // SAFETY: the shim holds the VM lock, and passes the place of a value of its own.
-    let (collector, runner) = unsafe { (held(objspace), &mut *runner) };
-    collector.walks.end_of_others(&collector.heap, thread);
+extern "C" fn ashlar_begin_child(collector: Held, thread: Value, runner: &mut Value) {
+    // Nobody else would end the walks of threads that the child does not have.
+    collector
+        .walks
+        .end(&collector.heap, |_, other| other != thread);
     collector.heap.inherit();
     thread_caches::lock().flush_own_and_shared();
-    heap_profile::note_numbers_in_child(collector);
+    heap_profile::note_numbers_in_child(&collector);
     code_cache::begin_in_child();
     if *runner != 0 && *runner != thread {
         *runner = 0;

@@ -13,7 +13,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use super::image::Written;
 use super::recorder::{recorder, unix_ns, Recorder, RECORDER};
 use crate::spare_memory::with_spare;
-use crate::whole_file::{c_string, WholeFile};
+use crate::whole_file::{c_string, reason, WholeFile};
 
 /// Where the profile is written when the process ends. All of this is prepared in advance,
 /// because nothing may be allocated in a crash.
@@ -61,13 +61,6 @@ fn hold_target() -> MutexGuard<'static, Option<Target>> {
     TARGET.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The arguments of the process, separated by blanks.
-pub(super) fn command_line() -> String {
-    let arguments = fs::read("/proc/self/cmdline").unwrap_or_default();
-    let text = String::from_utf8_lossy(&arguments).replace('\0', " ");
-    text.trim_end().to_owned()
-}
-
 /// Returns a path with this process's number in place of `%p`.
 fn expanded(given: &Path) -> PathBuf {
     let process = std::process::id().to_string();
@@ -81,13 +74,6 @@ fn expanded(given: &Path) -> PathBuf {
     }
     path.extend_from_slice(rest);
     OsString::from_vec(path).into()
-}
-
-fn has_number(path: &Path) -> bool {
-    path.as_os_str()
-        .as_bytes()
-        .windows(2)
-        .any(|two| two == b"%p")
 }
 
 /// Returns `path` with this process's number appended.
@@ -183,9 +169,9 @@ pub(super) fn begin_in_child() {
         return;
     };
     let named = expanded(&given);
-    let named = match has_number(&given) {
-        true => named,
-        false => numbered(&named),
+    let named = match named == given {
+        true => numbered(&named),
+        false => named,
     };
     *target = Target::new(given, &named).ok();
 }
@@ -207,13 +193,6 @@ pub(super) fn write(path: &Path, written: Written) -> Result<(), String> {
     })
 }
 
-/// The system's message without its error number.
-fn reason(error: &io::Error) -> String {
-    let text = error.to_string();
-    let end = text.find(" (os error").unwrap_or(text.len());
-    text[..end].to_owned()
-}
-
 fn write_whole(path: &Path, written: Written) -> io::Result<()> {
     WholeFile::prepare(path)?.write(|file| match &*recorder() {
         Some(recorder) => {
@@ -227,17 +206,15 @@ fn write_whole(path: &Path, written: Written) -> io::Result<()> {
 /// Called when the process ends: writes the profile if the environment asks for it, and
 /// prints a message when that fails.
 pub(super) fn write_last() {
-    with_spare(write_to_target);
-}
-
-fn write_to_target() {
-    let path = match &*hold_target() {
-        Some(target) => PathBuf::from(OsStr::from_bytes(target.to_write().place().to_bytes())),
-        None => return,
-    };
-    if let Err(message) = write(&path, Written::AtTheEnd) {
-        eprintln!("ashlar: {message}");
-    }
+    with_spare(|| {
+        let path = match &*hold_target() {
+            Some(target) => PathBuf::from(OsStr::from_bytes(target.to_write().place().to_bytes())),
+            None => return,
+        };
+        if let Err(message) = write(&path, Written::AtTheEnd) {
+            eprintln!("ashlar: {message}");
+        }
+    });
 }
 
 fn is_newer_than_this_process(path: &CStr) -> bool {
@@ -277,6 +254,5 @@ mod tests {
         assert_eq!(expanded("a/%p.heap"), format!("a/{process}.heap"));
         assert_eq!(expanded("%p%p%"), format!("{process}{process}%"));
         assert_eq!(expanded("plain"), "plain");
-        assert!(has_number(Path::new("a/%p")) && !has_number(Path::new("a%")));
     }
 }

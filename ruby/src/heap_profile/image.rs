@@ -1,15 +1,16 @@
 //! The image: the profile as one block of memory that other processes can read
 //! (`docs/reference/heap-profile.md` says what is where).
 
-use std::ffi::c_int;
+use std::fs::{File, Permissions};
 use std::mem::{offset_of, size_of};
-use std::ptr::{slice_from_raw_parts, NonNull};
+use std::os::fd::{AsRawFd, FromRawFd};
+use std::os::unix::fs::PermissionsExt;
+use std::ptr::slice_from_raw_parts;
 use std::sync::atomic::{fence, AtomicU64, Ordering};
 
 use ashlar_heap::refusals::{is_refused, SystemCall};
 
-use super::numbers::Numbers;
-use crate::mapping;
+use crate::mapping::Mapping;
 use crate::size_signal::without_size_signal;
 
 /// Bytes of all strings together.
@@ -19,6 +20,11 @@ pub(super) const STACK_NODES: usize = 1 << 16;
 pub(super) const SITES: usize = 1 << 13;
 /// Slots for live samples: at one sample in 512 KiB, three quarters of them stand for 6 GiB.
 pub(super) const SAMPLES: usize = 1 << 14;
+
+/// How many live numbers there are: what `ashlar top` shows.
+pub(super) const NUMBERS: usize = 26;
+
+pub(super) type Numbers = [u64; NUMBERS];
 
 const TABLES: usize = 5;
 const HEADER_BYTES: usize = 4096;
@@ -45,14 +51,14 @@ struct Table {
 }
 
 #[repr(C)]
-struct Header {
+pub(super) struct Header {
     magic: [u8; 8],
     version: u32,
     header_bytes: u32,
     sequence: AtomicU64,
     process: u64,
     started_unix_ns: u64,
-    updated_unix_ns: u64,
+    pub(super) updated_unix_ns: u64,
     period_bytes: u64,
     dropped_samples: u64,
     numbers_count: u32,
@@ -60,14 +66,14 @@ struct Header {
     tables_count: u32,
     tables_offset: u32,
     sampled_since_unix_ns: u64,
-    is_sampling: u32,
+    pub(super) is_sampling: u32,
     written: Written,
     /// The number of the latest full collection that is over, 0 for none.
-    full_collection: u64,
+    pub(super) full_collection: u64,
     unused: [u8; 24],
     tables: [Table; TABLES],
     unused_too: [u8; 512 - 128 - TABLES * size_of::<Table>()],
-    numbers: Numbers,
+    pub(super) numbers: Numbers,
     unused_as_well: [u8; 512 - size_of::<Numbers>()],
     command_line: [u8; 1024],
     description: [u8; 2048],
@@ -157,7 +163,7 @@ pub(super) struct Sample {
 /// The whole image, as it lies in memory. Memory of zeros is a valid image.
 #[repr(C)]
 pub(super) struct Image {
-    header: Header,
+    pub(super) header: Header,
     strings: [u8; STRING_BYTES],
     pub(super) frames: [Frame; FRAMES],
     pub(super) stacks: [StackNode; STACK_NODES],
@@ -165,63 +171,56 @@ pub(super) struct Image {
     pub(super) samples: [Sample; SAMPLES],
 }
 
-const NAME: &std::ffi::CStr = c"ashlar-live";
-
-/// Maps `size_of::<Image>()` bytes of zeros that have a name under `/proc`, or no name if the
-/// system has no such files (before Linux 3.17, or where it refuses them).
-fn map() -> Option<(*mut Image, Option<c_int>)> {
-    let bytes = size_of::<Image>();
-    // SAFETY: maps fresh memory.
-    unsafe {
-        let file = match is_refused(SystemCall::Memfd) {
-            true => -1,
-            false => libc::memfd_create(NAME.as_ptr(), libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING),
-        };
-        let named = file >= 0 && without_size_signal(|| libc::ftruncate(file, bytes as i64) == 0);
-        let (flags, used) = if named {
-            (libc::MAP_SHARED, Some(file))
-        } else {
-            (libc::MAP_PRIVATE, None)
-        };
-        let access = libc::PROT_READ | libc::PROT_WRITE;
-        let memory = mapping::map(bytes, access, flags, used);
-        if named {
-            // Only those who may read this process's memory can open the file; this mode keeps
-            // the other users among them from writing to it.
-            libc::fchmod(file, 0o600);
-            // Nobody else can change the file, or cut it off below us, as far as the kernel
-            // has these seals. The last one came with Linux 5.1; an older kernel sets none of
-            // them.
-            let seals = libc::F_SEAL_SHRINK | libc::F_SEAL_GROW | libc::F_SEAL_FUTURE_WRITE;
-            libc::fcntl(file, libc::F_ADD_SEALS, seals);
-        } else if file >= 0 {
-            libc::close(file);
-        }
-        let file = named.then_some(file);
-        let Ok(memory) = memory else {
-            file.map(|file| libc::close(file));
-            return None;
-        };
-        Some((memory.as_ptr().cast(), file))
+/// A file of this many zeros that has a name under `/proc` alone; `None` if the system has no such
+/// files (before Linux 3.17, or where it refuses them).
+fn shown_file(bytes: usize) -> Option<File> {
+    if is_refused(SystemCall::Memfd) {
+        return None;
     }
+    let flags = libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING;
+    // SAFETY: a text that ends with 0; the new file belongs to this function alone.
+    let file = unsafe {
+        match libc::memfd_create(c"ashlar-live".as_ptr(), flags) {
+            -1 => return None,
+            file => File::from_raw_fd(file),
+        }
+    };
+    without_size_signal(|| file.set_len(bytes as u64)).ok()?;
+    Some(file)
 }
 
-/// The process's image, and the file by which others see it.
+/// The process's image, and the file by which others see it. In a forked child, whose parent goes on
+/// with the image, dropping this ends only the child's view of it.
 pub(super) struct Mapped {
-    /// A mapping of its own.
-    image: NonNull<Image>,
-    file: Option<c_int>,
+    memory: Mapping,
+    _file: Option<File>,
 }
-
-// SAFETY: nothing in an image belongs to a thread.
-unsafe impl Send for Mapped {}
 
 impl Mapped {
     /// Maps an empty image; `None` when the system refuses the memory.
     pub(super) fn new(command_line: &str, started_unix_ns: u64) -> Option<Self> {
-        let (memory, file) = map()?;
-        let image = NonNull::new(memory)?;
-        let mut mapped = Self { image, file };
+        let (bytes, access) = (size_of::<Image>(), libc::PROT_READ | libc::PROT_WRITE);
+        let file = shown_file(bytes);
+        let flags = match &file {
+            Some(_) => libc::MAP_SHARED,
+            None => libc::MAP_PRIVATE,
+        };
+        let memory = Mapping::new(bytes, access, flags, file.as_ref()).ok()?;
+        if let Some(file) = &file {
+            // Only those who may read this process's memory can open the file; this mode keeps
+            // the other users among them from writing to it.
+            let _ = file.set_permissions(Permissions::from_mode(0o600));
+            // Nobody else can change the file, or cut it off below us, as far as the kernel
+            // has these seals. The last one came with Linux 5.1; an older kernel sets none of
+            // them.
+            let seals = libc::F_SEAL_SHRINK | libc::F_SEAL_GROW | libc::F_SEAL_FUTURE_WRITE;
+            // SAFETY: the descriptor is that of an open file.
+            unsafe { libc::fcntl(file.as_raw_fd(), libc::F_ADD_SEALS, seals) };
+        }
+        let mut mapped = Self {
+            memory,
+            _file: file,
+        };
         mapped.image_mut().begin(command_line, started_unix_ns);
         Some(mapped)
     }
@@ -229,12 +228,12 @@ impl Mapped {
     pub(super) fn read(&self) -> &Image {
         // SAFETY: memory of this size, page-aligned, mapped as long as `self` lives; zeros are
         // valid, and the seals keep other processes from writing.
-        unsafe { self.image.as_ref() }
+        unsafe { self.memory.start().cast().as_ref() }
     }
 
     fn image_mut(&mut self) -> &mut Image {
         // SAFETY: as in `read`; nobody else has a reference to it.
-        unsafe { self.image.as_mut() }
+        unsafe { self.memory.start().cast().as_mut() }
     }
 
     /// Runs `work`, which changes the image, so that a reader notices the change.
@@ -249,22 +248,6 @@ impl Mapped {
             .sequence
             .store((sequence | 1) + 1, Ordering::Release);
         result
-    }
-}
-
-/// In a forked child, whose parent goes on with the image, this ends only the child's view of
-/// it.
-impl Drop for Mapped {
-    fn drop(&mut self) {
-        // SAFETY: the mapping and the file belong to `self`, and nobody refers to them any more.
-        unsafe {
-            if !is_refused(SystemCall::Munmap) {
-                libc::munmap(self.image.as_ptr().cast(), size_of::<Image>());
-            }
-            if let Some(file) = self.file {
-                libc::close(file);
-            }
-        }
     }
 }
 
@@ -333,25 +316,8 @@ impl Image {
         self.header.is_sampling = 1;
     }
 
-    pub(super) fn end_sampling(&mut self) {
-        self.header.is_sampling = 0;
-    }
-
     pub(super) fn note_dropped(&mut self) {
         self.header.dropped_samples += 1;
-    }
-
-    pub(super) fn set_numbers(&mut self, numbers: Numbers, unix_ns: u64) {
-        self.header.numbers = numbers;
-        self.header.updated_unix_ns = unix_ns;
-    }
-
-    pub(super) fn full_collection(&self) -> u64 {
-        self.header.full_collection
-    }
-
-    pub(super) fn set_full_collection(&mut self, number: u64) {
-        self.header.full_collection = number;
     }
 
     pub(super) fn set_description(&mut self, text: &str) {

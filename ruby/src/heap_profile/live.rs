@@ -2,7 +2,7 @@
 
 use ashlar_heap::Heap;
 
-use super::numbers::{Numbers, NUMBERS};
+use super::image::{Numbers, NUMBERS};
 use crate::counters::{C, COLLECTOR_NS, MARK_NS, SWEEP_NS};
 use crate::object_model::Ruby;
 

@@ -15,21 +15,23 @@ pub(crate) mod file;
 mod image;
 mod interval;
 mod live;
-mod numbers;
 pub(crate) mod recorder;
 pub(crate) mod samples;
 mod settings;
 mod watch;
 
+use std::ffi::c_int;
+
 use ashlar_heap::{AllocationCache, CellRange, WidthIndex};
 
 use self::live::numbers_of;
-use self::recorder::{is_sampling, recorder, unix_ns, Made, Recorder};
+use self::recorder::{
+    change_image, is_sampling, recorder, unix_ns, while_sampling, Made, Recorder,
+};
 use crate::collector::Collector;
 use crate::knobs::KNOBS;
-use crate::lock::Gvl;
+use crate::lock::{objspace, Gvl};
 use crate::object_model::{owned_by, Object};
-use crate::objspace::objspace;
 use crate::payloads::thread_caches::with_locks_free;
 use crate::ruby_calls::Value;
 use crate::spare_memory::with_spare;
@@ -136,14 +138,8 @@ fn end_sampling(collector: &Collector) {
 
 /// Begins to sample the cells of a Ractor's new cache, if samples are taken.
 pub(crate) fn cache_is_new(cache: &mut AllocationCache<'_>) {
-    if !KNOBS.has_heap_profile.is_on() {
-        return;
-    }
-    if let Some(recorder) = recorder()
-        .as_mut()
-        .filter(|recorder| recorder.is_sampling())
-    {
-        recorder.begin_in(cache);
+    if KNOBS.has_heap_profile.is_on() {
+        while_sampling(|recorder| recorder.begin_in(cache));
     }
 }
 
@@ -186,50 +182,33 @@ fn payload_made(address: usize, bytes: usize) {
 }
 
 fn add(address: usize, made: &Made) {
-    let mut frames = [(0, 0); FRAMES_MAX];
-    let depth = stack_here(&mut frames);
-    let has_nameless = {
-        let mut guard = recorder();
-        let Some(recorder) = guard.as_mut().filter(|recorder| recorder.is_sampling()) else {
-            return;
-        };
-        recorder.add(address, made, &frames[..depth], watch::collections());
+    let (mut frames, mut lines) = ([0; FRAMES_MAX], [0; FRAMES_MAX]);
+    let depth = stack_here(&mut frames, &mut lines);
+    let stack = (&frames[..depth], &lines[..depth]);
+    let has_nameless = while_sampling(|recorder| {
+        recorder.add(address, made, stack, watch::collections());
         recorder.has_nameless()
-    };
-    if let (true, Some(objspace)) = (has_nameless, objspace()) {
+    });
+    if let (Some(true), Some(objspace)) = (has_nameless, objspace()) {
         // SAFETY: may be called at any time; the names are looked up later.
-        unsafe { (objspace.calls.name_samples_soon)() };
+        unsafe { (objspace.calls().name_samples_soon)() };
     }
 }
 
 /// Writes Ruby's frames of the calling thread with their lines, innermost first; returns how
 /// many. There are none without the GVL, and none while the collector works.
-fn stack_here(frames: &mut [(Value, u32); FRAMES_MAX]) -> usize {
+fn stack_here(frames: &mut [Value; FRAMES_MAX], lines: &mut [c_int; FRAMES_MAX]) -> usize {
     if is_busy() || Gvl::of_this_thread().is_none() {
         return 0;
     }
     let Some(objspace) = objspace() else {
         return 0;
     };
-    let (mut values, mut lines) = ([0; FRAMES_MAX], [0; FRAMES_MAX]);
+    let (frames, lines) = (frames.as_mut_ptr(), lines.as_mut_ptr());
+    let profile_frames = objspace.calls().profile_frames;
     // SAFETY: there are places for this many frames; Ruby only reads its stack.
-    let depth = unsafe {
-        (objspace.calls.profile_frames)(
-            0,
-            FRAMES_MAX as i32,
-            values.as_mut_ptr(),
-            lines.as_mut_ptr(),
-        )
-    };
-    let depth = usize::try_from(depth).unwrap_or(0);
-    for (frame, (value, line)) in frames
-        .iter_mut()
-        .zip(values.into_iter().zip(lines))
-        .take(depth)
-    {
-        *frame = (value, u32::try_from(line).unwrap_or(0));
-    }
-    depth
+    let depth = unsafe { profile_frames(0, FRAMES_MAX as c_int, frames, lines) };
+    usize::try_from(depth).unwrap_or(0)
 }
 
 // ── Payloads ────────────────────────────────────────────────────────────────
@@ -295,9 +274,7 @@ pub(crate) fn note_numbers(collector: &Collector, asked_for_and_over: bool) {
     if !KNOBS.has_heap_profile.is_on() {
         return;
     }
-    let is_due = recorder()
-        .as_mut()
-        .is_some_and(|recorder| recorder.meter.is_due());
+    let is_due = recorder().as_mut().is_some_and(Recorder::are_numbers_due);
     if is_due || asked_for_and_over {
         note_numbers_now(collector);
     }
@@ -305,9 +282,8 @@ pub(crate) fn note_numbers(collector: &Collector, asked_for_and_over: bool) {
 
 fn note_numbers_now(collector: &Collector) {
     let numbers = numbers_of(&collector.heap);
-    if let Some(recorder) = &mut *recorder() {
-        recorder
-            .mapped
-            .change(|image| image.set_numbers(numbers, unix_ns()));
-    }
+    change_image(|image| {
+        image.header.numbers = numbers;
+        image.header.updated_unix_ns = unix_ns();
+    });
 }

@@ -1,15 +1,15 @@
 //! The tables of the profile: what a sample adds to them, and what its end removes.
 
 use std::collections::{HashMap, TryReserveError};
+use std::ffi::c_int;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use ashlar_heap::{AllocationCache, Scope, WidthIndex};
 
 use super::image::{Image, Kind, Mapped, Sample, StackNode, SAMPLES, SITES};
 use super::interval::Intervals;
-use super::numbers::Meter;
 use crate::knobs::KNOBS;
 use crate::layout::{IMEMO_KIND_MASK, IMEMO_SHIFT, T_IMEMO, T_MASK};
 use crate::ruby_calls::{is_object, Value};
@@ -26,8 +26,21 @@ pub(super) fn recorder() -> MutexGuard<'static, Option<Recorder>> {
     RECORDER.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// Runs `work` with the recorder, if samples are taken.
+pub(super) fn while_sampling<R>(work: impl FnOnce(&mut Recorder) -> R) -> Option<R> {
+    let mut recorder = recorder();
+    recorder.as_mut().filter(|own| own.is_sampling).map(work)
+}
+
 pub(super) fn is_sampling() -> bool {
-    KNOBS.has_heap_profile.is_on() && recorder().as_ref().is_some_and(Recorder::is_sampling)
+    KNOBS.has_heap_profile.is_on() && while_sampling(|_| ()).is_some()
+}
+
+/// Changes the image, if there is one.
+pub(super) fn change_image(work: impl FnOnce(&mut Image)) {
+    if let Some(recorder) = &mut *recorder() {
+        recorder.mapped.change(work);
+    }
 }
 
 /// `on` or `off`.
@@ -83,13 +96,21 @@ impl Known {
         self.nameless.retain(|value| numbers.contains_key(value));
     }
 
+    /// Notes that a frame or a class has moved. Without memory for its new address it is forgotten, as
+    /// if it had died.
     fn moved(&mut self, from: Value, to: Value) {
-        if let Some(number) = self.numbers.remove(&from) {
+        let Some(number) = self.numbers.remove(&from) else {
+            return;
+        };
+        let has_room = self.numbers.try_reserve(1).is_ok();
+        if has_room {
             self.numbers.insert(to, number);
-            for list in [&mut self.young, &mut self.nameless] {
-                if let Some(value) = list.iter_mut().find(|value| **value == from) {
-                    *value = to;
-                }
+        }
+        for list in [&mut self.young, &mut self.nameless] {
+            match list.iter().position(|&value| value == from) {
+                Some(at) if has_room => list[at] = to,
+                Some(at) => drop(list.swap_remove(at)),
+                None => {}
             }
         }
     }
@@ -119,6 +140,9 @@ enum ClassKey {
     Internal(u32),
     Payload,
 }
+
+/// Live numbers are taken at most this often, because many are sums over the widths.
+const NUMBERS_INTERVAL: Duration = Duration::from_millis(50);
 
 /// The most classes that get a name: some programs never stop making classes.
 const CLASSES_MAX: usize = 1 << 16;
@@ -153,7 +177,8 @@ pub(super) struct EndedSample {
 
 pub(super) struct Recorder {
     pub(super) mapped: Mapped,
-    pub(super) meter: Meter,
+    /// When live numbers are due again.
+    numbers_due: Instant,
     pub(super) intervals: Intervals,
     is_sampling: bool,
     /// Strings of the image by a hash of their text.
@@ -180,7 +205,7 @@ impl Recorder {
     pub(super) fn new(mapped: Mapped) -> Self {
         Self {
             mapped,
-            meter: Meter::new(),
+            numbers_due: Instant::now(),
             intervals: Intervals::new(1, 1),
             is_sampling: false,
             strings: HashMap::new(),
@@ -205,8 +230,14 @@ impl Recorder {
         }
     }
 
-    pub(super) fn is_sampling(&self) -> bool {
-        self.is_sampling
+    /// Whether live numbers are due; if so, the next time is an interval away.
+    pub(super) fn are_numbers_due(&mut self) -> bool {
+        let now = Instant::now();
+        let are_due = now >= self.numbers_due;
+        if are_due {
+            self.numbers_due = now + NUMBERS_INTERVAL;
+        }
+        are_due
     }
 
     /// Begins sampling, with empty tables.
@@ -244,28 +275,31 @@ impl Recorder {
 
     pub(super) fn end(&mut self) {
         self.is_sampling = false;
-        self.mapped.change(Image::end_sampling);
+        self.mapped.change(|image| image.header.is_sampling = 0);
     }
 
     // ── A sample begins ─────────────────────────────────────────────────────
 
-    /// Adds a sample. `frames` are Ruby's frames with their lines, innermost first.
+    /// Adds a sample. `stack` has Ruby's frames and their lines, innermost first.
     pub(super) fn add(
         &mut self,
         address: usize,
         made: &Made,
-        frames: &[(Value, u32)],
+        stack: (&[Value], &[c_int]),
         collection: usize,
     ) {
         let (bytes, kind, width_bytes) = match *made {
             Made::Cell { width_bytes, .. } => (u64::from(width_bytes), Kind::Cell, width_bytes),
             Made::Payload { bytes } => (bytes, Kind::Payload, 0),
         };
-        if self.reserve(frames.len()).is_err() {
+        if self.reserve(stack.0.len()).is_err() {
             return self.mapped.change(Image::note_dropped);
         }
-        let class = self.class_of(made);
-        let stack = self.stack(frames);
+        let class = match *made {
+            Made::Cell { class, flags, .. } => self.class_of(class, flags),
+            Made::Payload { .. } => ClassKey::Payload,
+        };
+        let stack = self.stack(stack);
         let site = self.site(SiteKey {
             stack,
             class,
@@ -323,10 +357,7 @@ impl Recorder {
         self.strings.try_reserve(2)
     }
 
-    fn class_of(&mut self, made: &Made) -> ClassKey {
-        let Made::Cell { class, flags, .. } = *made else {
-            return ClassKey::Payload;
-        };
+    fn class_of(&mut self, class: Value, flags: Value) -> ClassKey {
         let kind = flags & T_MASK;
         if kind == T_IMEMO || !is_object(class) {
             let imemo = (flags >> IMEMO_SHIFT & IMEMO_KIND_MASK) << 8;
@@ -346,16 +377,16 @@ impl Recorder {
 
     /// Returns the innermost node of the stack. Where there is no room, the inner frames are
     /// left out.
-    fn stack(&mut self, frames: &[(Value, u32)]) -> u32 {
+    fn stack(&mut self, (frames, lines): (&[Value], &[c_int])) -> u32 {
         let mut node = 0;
-        for &(value, line) in frames.iter().rev() {
+        for (&value, &line) in frames.iter().zip(lines).rev() {
             let Some(frame) = self.frame(value) else {
                 break;
             };
             let key = StackNode {
                 caller: node,
                 frame,
-                line,
+                line: u32::try_from(line).unwrap_or(0),
             };
             if let Some(&known) = self.stacks.get(&key) {
                 node = known;
@@ -527,8 +558,9 @@ impl Recorder {
     /// live by it, because the heap marks a new cell only when it traces to it.
     pub(super) fn swept(&mut self) {
         let full = self.marked_in_full;
-        if self.mapped.read().full_collection() != full {
-            self.mapped.change(|image| image.set_full_collection(full));
+        if self.mapped.read().header.full_collection != full {
+            self.mapped
+                .change(|image| image.header.full_collection = full);
         }
     }
 
@@ -581,11 +613,7 @@ impl Recorder {
         if self.reserve(0).is_err() {
             return;
         }
-        let class = self.class_of(&Made::Cell {
-            class,
-            flags,
-            width_bytes: 0,
-        });
+        let class = self.class_of(class, flags);
         let name = self.name_of(class);
         self.site_classes[site] = class;
         self.mapped.change(|image| image.sites[site].class = name);
@@ -599,17 +627,11 @@ impl Recorder {
 
     /// Takes a frame or class that has no name yet. It is not returned again.
     pub(super) fn take_nameless(&mut self) -> Option<Nameless> {
-        if let Some(value) = self.classes.nameless.pop() {
-            return Some(Nameless {
-                value,
-                is_class: true,
-            });
-        }
-        let value = self.frames.nameless.pop()?;
-        Some(Nameless {
-            value,
-            is_class: false,
-        })
+        let (value, is_class) = match self.classes.nameless.pop() {
+            Some(class) => (class, true),
+            None => (self.frames.nameless.pop()?, false),
+        };
+        Some(Nameless { value, is_class })
     }
 
     /// Gives a name to what [`Recorder::take_nameless`] has returned.
@@ -708,6 +730,7 @@ fn internal_name(bits: u32) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::refusing_allocator::while_memory_is_refused;
 
     const NONE: Sample = Sample {
         address: 0,
@@ -716,6 +739,24 @@ mod tests {
         bytes: 0,
         made_unix_ms: 0,
     };
+
+    #[test]
+    fn what_moves_while_memory_is_refused_is_known_at_its_new_address_or_forgotten() {
+        const ALL: usize = 448; // as many as fit
+        let mut known = Known::default();
+        for number in 1..=ALL {
+            known.reserve(1).unwrap();
+            known.add(number, number as u32);
+        }
+        while_memory_is_refused(|| (1..=ALL).for_each(|number| known.moved(number, number + ALL)));
+        for (&value, &number) in &known.numbers {
+            assert_eq!(value, number as usize + ALL);
+        }
+        for list in [&known.young, &known.nameless] {
+            assert_eq!(list.len(), known.numbers.len());
+            assert!(list.iter().all(|value| known.numbers.contains_key(value)));
+        }
+    }
 
     #[test]
     fn the_table_of_samples_finds_what_is_in_it_and_nothing_else() {

@@ -3,7 +3,7 @@
 use ashlar_heap::MarkingEnd;
 
 use super::image::Kind;
-use super::recorder::{recorder, Fate, Recorder};
+use super::recorder::{recorder, while_sampling, Fate, Recorder};
 use super::watch;
 use crate::knobs::KNOBS;
 use crate::payloads::thread_caches::with_locks_free;
@@ -70,11 +70,7 @@ fn resize_sample(
 
 /// Ends the samples of what has died, once marking is over.
 pub(crate) fn marked(end: &MarkingEnd<'_>) {
-    let mut guard = recorder();
-    let Some(recorder) = guard.as_mut().filter(|recorder| recorder.is_sampling()) else {
-        return;
-    };
-    recorder.forget_dead(end.scope(), watch::collections(), &|value| {
+    let fate = |value| {
         // SAFETY: the recorder knows objects by their addresses, and forgets the dead ones.
         let cell = unsafe { cell(value) };
         match (end.is_dead(cell), end.is_old(cell)) {
@@ -82,7 +78,8 @@ pub(crate) fn marked(end: &MarkingEnd<'_>) {
             (false, false) => Fate::Young,
             (false, true) => Fate::Old,
         }
-    });
+    };
+    while_sampling(|recorder| recorder.forget_dead(end.scope(), watch::collections(), &fate));
 }
 
 /// Called when a collection has swept: all that it found dead is freed.

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use super::image::Written;
-use super::recorder::recorder;
+use super::recorder::{change_image, recorder};
 use super::{begin_numbers, begin_sampling, end_sampling, file};
 use crate::collector::Collector;
 use crate::options::Options;
@@ -31,12 +31,14 @@ pub(super) fn begin(collector: &Collector) -> Result<(), String> {
     }
 }
 
-/// Returns the command line if the image is to contain it, else nothing.
+/// The arguments of the process, separated by blanks, if the image is to contain them; else nothing.
 pub(super) fn command_line() -> String {
-    match HAS_COMMAND_LINE.load(Relaxed) {
-        true => file::command_line(),
-        false => String::new(),
+    if !HAS_COMMAND_LINE.load(Relaxed) {
+        return String::new();
     }
+    let arguments = std::fs::read("/proc/self/cmdline").unwrap_or_default();
+    let text = String::from_utf8_lossy(&arguments).replace('\0', " ");
+    text.trim_end().to_owned()
 }
 
 fn show_command_line(shown: bool) {
@@ -44,11 +46,7 @@ fn show_command_line(shown: bool) {
         return;
     }
     let text = command_line();
-    if let Some(recorder) = &mut *recorder() {
-        recorder
-            .mapped
-            .change(|image| image.set_command_line(&text));
-    }
+    change_image(|image| image.set_command_line(&text));
 }
 
 /// Does what `GC.config` asks for: `options`, and `order`, the value of `profile`.

@@ -84,13 +84,16 @@ pub(super) fn may_have(address: usize) -> bool {
 const FULL: u8 = u8::MAX;
 
 pub(super) fn add(address: usize) {
-    let more = |count: u8| (count < FULL).then_some(count.saturating_add(1));
-    let _ = counter(address).fetch_update(Relaxed, Relaxed, more);
+    change(address, |count| count.saturating_add(1));
 }
 
 pub(super) fn remove(address: usize) {
-    let less = |count: u8| (count < FULL).then_some(count.saturating_sub(1));
-    let _ = counter(address).fetch_update(Relaxed, Relaxed, less);
+    change(address, |count| count.saturating_sub(1));
+}
+
+fn change(address: usize, changed: impl Fn(u8) -> u8) {
+    let unless_full = |count| (count < FULL).then(|| changed(count));
+    let _ = counter(address).fetch_update(Relaxed, Relaxed, unless_full);
 }
 
 #[cfg(test)]

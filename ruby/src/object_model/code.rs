@@ -68,23 +68,19 @@ fn calls(body: Record) -> impl Iterator<Item = Record> {
     )
 }
 
-/// Traces code that is loaded when it is needed; false if it is other code.
-fn trace_waiting(iseq: Object, tracer: &mut impl Trace) -> bool {
-    if !iseq.is_waiting_code() {
-        return false;
-    }
-    mark_value(tracer, iseq.word(ISEQ_WRAPPER));
-    mark_value(tracer, iseq.word(ISEQ_LOADER));
-    true
-}
-
 #[inline(always)]
 fn trace_iseq(iseq: Object, empty: EmptyCallCache, tracer: &mut impl Trace) -> bool {
     let is_plain = !iseq.has(ISEQ_NOT_LOADED_YET | ISEQ_USE_COMPILE_DATA)
         && !version::has_local_hooks(iseq)
         && empty.is_known();
     let Some(body) = iseq.record(ISEQ_BODY).filter(|_| is_plain) else {
-        return trace_waiting(iseq, tracer);
+        // Code that is loaded when it is needed.
+        let is_waiting = iseq.is_waiting_code();
+        if is_waiting {
+            mark_value(tracer, iseq.word(ISEQ_WRAPPER));
+            mark_value(tracer, iseq.word(ISEQ_LOADER));
+        }
+        return is_waiting;
     };
     if BODY_COMPILED.iter().any(|&offset| body.word(offset) != 0) {
         return false;

@@ -6,73 +6,45 @@ use std::ptr::{null_mut, NonNull};
 
 use ashlar_heap::OutOfMemory;
 
-use super::thread_caches::{self, ThreadCache};
+use super::thread_caches::OwnCache;
 use crate::heap_profile::samples;
 use crate::knobs::KNOBS;
 use crate::libc_malloc;
 use crate::statics::shared;
 
-/// Returns what `allocate` gets from the calling thread's cache; null when there is no
-/// memory.
-///
-/// # Safety
-/// `cache` is the calling thread's, or null.
+/// The payload, if the calling thread's cache has given one; null when there is no memory.
 #[inline(always)]
-unsafe fn allocated(
-    cache: *mut ThreadCache,
-    allocate: impl FnOnce(&mut ThreadCache) -> Result<NonNull<u8>, OutOfMemory>,
-) -> *mut c_void {
-    // SAFETY: the cache is this thread's, or null.
-    match unsafe { thread_caches::with(cache, allocate) } {
+fn address(given: Option<Result<NonNull<u8>, OutOfMemory>>) -> *mut c_void {
+    match given {
         Some(Ok(payload)) => payload.as_ptr().cast(),
         _ => null_mut(),
     }
 }
 
-/// # Safety
-/// `cache` is the calling thread's, or null.
 #[no_mangle]
-pub(super) unsafe extern "C" fn ashlar_malloc_payload(
-    cache: *mut ThreadCache,
-    size: usize,
-) -> *mut c_void {
-    // SAFETY: the cache is this thread's, or null.
-    unsafe { allocated(cache, |cache| cache.allocate(size)) }
+pub(super) extern "C" fn ashlar_malloc_payload(cache: OwnCache, size: usize) -> *mut c_void {
+    address(cache.with(|cache| cache.allocate(size)))
 }
 
-/// # Safety
-/// `cache` is the calling thread's, or null.
 #[no_mangle]
-pub(super) unsafe extern "C" fn ashlar_calloc_payload(
-    cache: *mut ThreadCache,
-    size: usize,
-) -> *mut c_void {
-    // SAFETY: the cache is this thread's, or null.
-    unsafe { allocated(cache, |cache| cache.allocate_zeroed(size)) }
+pub(super) extern "C" fn ashlar_calloc_payload(cache: OwnCache, size: usize) -> *mut c_void {
+    address(cache.with(|cache| cache.allocate_zeroed(size)))
 }
 
 /// `malloc` for Ruby's own core, when this library is not the process's allocator. Returns a
 /// payload; memory of libc's if `xmalloc` uses libc, too, or there is no payload. Never
 /// collects.
-///
-/// # Safety
-/// `cache` is the calling thread's, or null.
 #[no_mangle]
-unsafe extern "C" fn ashlar_redirected_malloc(cache: *mut ThreadCache, size: usize) -> *mut c_void {
-    // SAFETY: the cache is the calling thread's, or null.
-    let payload = || unsafe { ashlar_malloc_payload(cache, size) };
-    payload_unless_from_libc(payload).unwrap_or_else(|| libc_malloc::malloc(size))
+extern "C" fn ashlar_redirected_malloc(cache: OwnCache, size: usize) -> *mut c_void {
+    payload_unless_from_libc(|| ashlar_malloc_payload(cache, size))
+        .unwrap_or_else(|| libc_malloc::malloc(size))
 }
 
 /// `calloc` for Ruby's own core; see [`ashlar_redirected_malloc`].
-///
-/// # Safety
-/// `cache` is the calling thread's, or null.
 #[no_mangle]
-unsafe extern "C" fn ashlar_redirected_calloc(cache: *mut ThreadCache, size: usize) -> *mut c_void {
-    // SAFETY: the cache is the calling thread's, or null.
-    let payload = || unsafe { ashlar_calloc_payload(cache, size) };
-    payload_unless_from_libc(payload).unwrap_or_else(|| libc_malloc::calloc(size))
+extern "C" fn ashlar_redirected_calloc(cache: OwnCache, size: usize) -> *mut c_void {
+    payload_unless_from_libc(|| ashlar_calloc_payload(cache, size))
+        .unwrap_or_else(|| libc_malloc::calloc(size))
 }
 
 /// Returns what `allocate` returns; `None` if payloads come from libc, or `allocate` returns
@@ -85,49 +57,38 @@ fn payload_unless_from_libc(allocate: impl FnOnce() -> *mut c_void) -> Option<*m
     Some(allocate()).filter(|payload| !payload.is_null())
 }
 
-/// # Safety
-/// `cache` is the calling thread's, or null.
 #[no_mangle]
-unsafe extern "C" fn ashlar_aligned_payload(
-    cache: *mut ThreadCache,
-    size: usize,
-    align: usize,
-) -> *mut c_void {
-    // SAFETY: the cache is this thread's, or null.
-    unsafe { allocated(cache, |cache| cache.allocate_aligned(size, align)) }
+extern "C" fn ashlar_aligned_payload(cache: OwnCache, size: usize, align: usize) -> *mut c_void {
+    address(cache.with(|cache| cache.allocate_aligned(size, align)))
 }
 
 /// # Safety
-/// `cache` is the calling thread's, or null. `payload` is null, or memory that the process
-/// has allocated and, unless null is returned, does not use any more.
+/// `payload` is null, or memory that the process has allocated and, unless null is returned, does
+/// not use any more.
 #[no_mangle]
 pub(super) unsafe extern "C" fn ashlar_realloc_payload(
-    cache: *mut ThreadCache,
+    cache: OwnCache,
     payload: *mut u8,
     size: usize,
 ) -> *mut c_void {
-    // SAFETY: the caller's contract: the cache is this thread's, and the payload is the
-    // process's, on the heap or from libc.
-    unsafe {
-        let Some(old) = NonNull::new(payload) else {
-            return ashlar_malloc_payload(cache, size);
-        };
-        samples::while_resized(payload as usize, || {
-            if !is_in_heap(payload.cast()) {
-                return libc_malloc::realloc(payload.cast(), size);
-            }
-            allocated(cache, |cache| cache.reallocate(old, size))
-        })
-    }
+    let Some(old) = NonNull::new(payload) else {
+        return ashlar_malloc_payload(cache, size);
+    };
+    // SAFETY: the caller's contract: the payload is the process's, on the heap or from libc.
+    samples::while_resized(payload as usize, || unsafe {
+        if !is_in_heap(payload.cast()) {
+            return libc_malloc::realloc(payload.cast(), size);
+        }
+        address(cache.with(|cache| cache.reallocate(old, size)))
+    })
 }
 
 /// # Safety
-/// `cache` is the calling thread's, or null; `payload` is memory that the process
-/// allocated and does not use any more.
+/// `payload` is memory that the process allocated and does not use any more.
 #[no_mangle]
-pub(super) unsafe extern "C" fn ashlar_free_payload(cache: *mut ThreadCache, payload: NonNull<u8>) {
+pub(super) unsafe extern "C" fn ashlar_free_payload(cache: OwnCache, payload: NonNull<u8>) {
     note_end(payload);
-    // SAFETY: nobody uses the payload any more; the cache is this thread's, or null.
+    // SAFETY: nobody uses the payload any more.
     unsafe { free_payload(cache, payload) };
 }
 
@@ -145,13 +106,13 @@ pub(super) fn note_end(payload: NonNull<u8>) {
 /// # Safety
 /// As for [`ashlar_free_payload`].
 #[inline(always)]
-pub(super) unsafe fn free_payload(cache: *mut ThreadCache, payload: NonNull<u8>) {
-    // SAFETY: nobody uses the payload any more; the cache is this thread's, or null.
+pub(super) unsafe fn free_payload(cache: OwnCache, payload: NonNull<u8>) {
+    // SAFETY: nobody uses the payload any more.
     unsafe {
         if !is_in_heap(payload.as_ptr().cast()) {
             return libc_malloc::free(payload.as_ptr().cast());
         }
-        thread_caches::with(cache, |cache| cache.free(payload));
+        cache.with(|cache| cache.free(payload));
     }
 }
 

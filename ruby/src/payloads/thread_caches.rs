@@ -18,13 +18,19 @@ use crate::fork::locks;
 use crate::statics::shared;
 
 /// A thread's payload cache of the process's one heap.
-pub(crate) type ThreadCache = ashlar_heap::ThreadCache<'static>;
+type ThreadCache = ashlar_heap::ThreadCache<'static>;
+
+/// The cache of the calling thread, or null if it has none yet. A pointer, because a collection
+/// that the thread does meanwhile frees payloads into the same cache.
+#[derive(Clone, Copy)]
+#[repr(transparent)]
+pub(crate) struct OwnCache(*mut c_void);
 
 extern "C" {
     // shim/payload.c
     fn ashlar_thread_cache_state() -> CacheState;
     fn ashlar_thread_cache_set(cache: *mut c_void) -> bool;
-    fn ashlar_current_thread_cache() -> *mut c_void;
+    fn ashlar_current_thread_cache() -> OwnCache;
 }
 
 /// What a thread without a cache must do: `enum ashlar_cache_state`.
@@ -73,20 +79,28 @@ pub(crate) fn lock() -> MutexGuard<'static, ThreadCaches> {
     ALL.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Runs `work` with the calling thread's cache, or with the shared one. `None` before the
-/// heap exists.
-///
-/// # Safety
-/// `cache` is the calling thread's, or null.
-#[inline(always)]
-pub(super) unsafe fn with<R>(
-    cache: *mut ThreadCache,
-    work: impl FnOnce(&mut ThreadCache) -> R,
-) -> Option<R> {
-    // SAFETY: a thread's cache is used by that thread alone.
-    match unsafe { cache.as_mut() } {
-        Some(cache) => Some(work(cache)),
-        None => with_new(work),
+impl OwnCache {
+    #[inline(always)]
+    pub(crate) fn now() -> Self {
+        // SAFETY: asks the calling thread.
+        unsafe { ashlar_current_thread_cache() }
+    }
+
+    /// Runs `work`, which neither collects nor calls Ruby, with the cache, if the thread has one.
+    #[inline(always)]
+    pub(super) fn with_own<R>(self, work: impl FnOnce(&mut ThreadCache) -> R) -> Option<R> {
+        // SAFETY: a thread's cache is used by that thread alone, and `work` does not come here
+        // again.
+        unsafe { self.0.cast::<ThreadCache>().as_mut() }.map(work)
+    }
+
+    /// Runs `work`, as above, with the cache or with the shared one. `None` before the heap exists.
+    #[inline(always)]
+    pub(super) fn with<R>(self, work: impl FnOnce(&mut ThreadCache) -> R) -> Option<R> {
+        match self.0.is_null() {
+            false => self.with_own(work),
+            true => with_new(work),
+        }
     }
 }
 
@@ -219,11 +233,7 @@ impl ThreadCaches {
 
     /// Gives back what the calling thread's cache has, if it has one.
     pub(crate) fn flush_own(&mut self) {
-        // SAFETY: asks for this thread's own cache, which nobody else uses.
-        let own = unsafe { ashlar_current_thread_cache().cast::<Listed>().as_mut() };
-        if let Some(own) = own {
-            own.cache.flush();
-        }
+        OwnCache::now().with_own(ThreadCache::flush);
     }
 
     /// Gives back what the calling thread's cache has, and what the caches of no thread have.
@@ -237,8 +247,7 @@ impl ThreadCaches {
     /// Gives back what the parent's other threads had, in a forked child, which has one
     /// thread.
     pub(crate) fn keep_own_in_child(&mut self) {
-        // SAFETY: asks for this thread's own cache.
-        let mine = NonNull::new(unsafe { ashlar_current_thread_cache() }.cast::<Listed>());
+        let mine = NonNull::new(OwnCache::now().0.cast::<Listed>());
         let mut listed = self.first;
         while let Some(this) = listed {
             // SAFETY: the cache is in the list. Its thread does not exist in this process;

@@ -1,16 +1,11 @@
 //! Frees Ruby's payloads: for Ruby, and for the collector with the object that owned them.
 
-use std::ffi::c_void;
 use std::ptr::NonNull;
 
 use super::process_malloc::{ashlar_free_payload, free_payload, is_in_heap, note_end};
-use super::thread_caches::ThreadCache;
+use super::thread_caches::OwnCache;
 use crate::knobs::KNOBS;
 use crate::libc_malloc;
-
-extern "C" {
-    fn ashlar_current_thread_cache() -> *mut c_void;
-}
 
 /// Frees the payload of a dead object.
 ///
@@ -18,14 +13,13 @@ extern "C" {
 /// Nobody else has the payload.
 #[inline(always)]
 pub(crate) unsafe fn free_swept(payload: NonNull<u8>) {
-    // SAFETY: nobody else has the payload, and the cache is this thread's.
-    unsafe { ashlar_xfree(ashlar_current_thread_cache().cast(), payload) };
+    // SAFETY: nobody else has the payload.
+    unsafe { ashlar_xfree(OwnCache::now(), payload) };
 }
 
 #[no_mangle]
-pub(crate) unsafe extern "C" fn ashlar_xfree(cache: *mut ThreadCache, payload: NonNull<u8>) {
-    // SAFETY: Ruby does not use the payload any more; the cache is the calling
-    // thread's, or null.
+pub(crate) unsafe extern "C" fn ashlar_xfree(cache: OwnCache, payload: NonNull<u8>) {
+    // SAFETY: Ruby does not use the payload any more.
     unsafe {
         if KNOBS.xfree_is_plain() {
             return free_payload(cache, payload);

@@ -13,7 +13,7 @@ use ashlar_heap::driver::LARGE_PAYLOAD_BYTES;
 use super::process_malloc::{
     ashlar_calloc_payload, ashlar_malloc_payload, ashlar_realloc_payload, is_in_heap,
 };
-use super::thread_caches::{self, ThreadCache};
+use super::thread_caches::OwnCache;
 use crate::collect::Reason;
 use crate::collector::Collector;
 use crate::heap_profile::{self, samples};
@@ -126,33 +126,28 @@ fn allocate_or_collect(allowed: bool, allocate: impl Fn() -> *mut c_void) -> *mu
 }
 
 #[no_mangle]
-pub(crate) unsafe extern "C" fn ashlar_xmalloc(
-    cache: *mut ThreadCache,
+pub(crate) extern "C" fn ashlar_xmalloc(
+    cache: OwnCache,
     size: usize,
     may_collect: bool,
 ) -> *mut c_void {
     heap_profile::with_payload(size, || {
-        // SAFETY: the cache is the calling thread's.
-        if let (Some(cache), true) = (unsafe { cache.as_mut() }, KNOBS.xmalloc_is_from_cache()) {
-            if let Some(piece) = cache.allocate_at_once(size) {
+        if KNOBS.xmalloc_is_from_cache() {
+            if let Some(Some(piece)) = cache.with_own(|cache| cache.allocate_at_once(size)) {
                 return piece.as_ptr().cast();
             }
         }
-        // SAFETY: the cache is the calling thread's, or null.
-        unsafe { xmalloc_slowly(cache, size, may_collect) }
+        xmalloc_slowly(cache, size, may_collect)
     })
 }
 
-/// # Safety
-/// `cache` is the calling thread's, or null.
 #[cold]
 #[inline(never)]
-unsafe fn xmalloc_slowly(cache: *mut ThreadCache, size: usize, may_collect: bool) -> *mut c_void {
+fn xmalloc_slowly(cache: OwnCache, size: usize, may_collect: bool) -> *mut c_void {
     collect_if_due_for(size, may_collect);
-    // SAFETY: the cache is the calling thread's, or null.
-    allocate_or_collect(may_collect, || unsafe {
+    allocate_or_collect(may_collect, || {
         if KNOBS.xmalloc_is_from_libc() {
-            libc_malloc::counted_malloc(size.max(1))
+            libc_malloc::counted(libc_malloc::malloc(size.max(1)))
         } else {
             ashlar_malloc_payload(cache, size)
         }
@@ -160,15 +155,10 @@ unsafe fn xmalloc_slowly(cache: *mut ThreadCache, size: usize, may_collect: bool
 }
 
 #[no_mangle]
-unsafe extern "C" fn ashlar_xcalloc(
-    cache: *mut ThreadCache,
-    size: usize,
-    may_collect: bool,
-) -> *mut c_void {
-    // SAFETY: the cache is the calling thread's, or null.
-    let allocate = || unsafe {
+extern "C" fn ashlar_xcalloc(cache: OwnCache, size: usize, may_collect: bool) -> *mut c_void {
+    let allocate = || {
         if KNOBS.xmalloc_is_from_libc() {
-            libc_malloc::counted_calloc(size.max(1))
+            libc_malloc::counted(libc_malloc::calloc(size.max(1)))
         } else {
             ashlar_calloc_payload(cache, size)
         }
@@ -181,30 +171,27 @@ unsafe extern "C" fn ashlar_xcalloc(
 /// As `shim/ashlar_ruby.h` says. A size of 0 gives a payload that can be freed.
 #[no_mangle]
 pub(crate) unsafe extern "C" fn ashlar_xrealloc(
-    cache: *mut ThreadCache,
+    cache: OwnCache,
     payload: *mut u8,
     size: usize,
     may_collect: bool,
 ) -> *mut c_void {
-    // SAFETY: the cache is the calling thread's, or null; the payload is Ruby's, which does
-    // not use it any more unless null is returned.
-    unsafe {
-        if payload.is_null() {
-            return ashlar_xmalloc(cache, size, may_collect);
-        }
-        collect_if_due_for(size, may_collect);
-        let is_in_heap = is_in_heap(payload.cast());
-        let allocate = || {
-            if is_in_heap {
-                ashlar_realloc_payload(cache, payload, size.max(1))
-            } else {
-                samples::while_resized(payload as usize, || {
-                    libc_malloc::counted_realloc(payload.cast(), size.max(1))
-                })
-            }
-        };
-        heap_profile::with_payload(size, || allocate_or_collect(may_collect, allocate))
+    if payload.is_null() {
+        return ashlar_xmalloc(cache, size, may_collect);
     }
+    collect_if_due_for(size, may_collect);
+    let is_in_heap = is_in_heap(payload.cast());
+    // SAFETY: the payload is Ruby's, which does not use it any more unless null is returned.
+    let allocate = || unsafe {
+        if is_in_heap {
+            ashlar_realloc_payload(cache, payload, size.max(1))
+        } else {
+            samples::while_resized(payload as usize, || {
+                libc_malloc::counted_realloc(payload.cast(), size.max(1))
+            })
+        }
+    };
+    heap_profile::with_payload(size, || allocate_or_collect(may_collect, allocate))
 }
 
 /// Counts memory that objects own outside the heap.

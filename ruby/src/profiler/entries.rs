@@ -1,58 +1,42 @@
 //! What Ruby calls about the profile of `GC::Profiler`.
 
-use std::ffi::c_void;
+use std::mem::MaybeUninit;
 
 use super::{Profiler, Record};
 use crate::lock::Gvl;
 
 /// Uses the profile with the VM lock held.
-///
-/// # Safety
-/// `objspace` comes from `ashlar_objspace_new`, and the calling thread holds the GVL.
-unsafe fn locked<R>(objspace: *mut c_void, with: impl FnOnce(&Profiler) -> R) -> R {
-    // SAFETY: `objspace` is Ruby's, and this thread has the GVL.
-    unsafe { Gvl::of_caller(objspace) }.with_vm_lock(|collector| with(&collector.profiler))
+fn locked<R>(gvl: Gvl, with: impl FnOnce(&Profiler) -> R) -> R {
+    gvl.with_vm_lock(|collector| with(&collector.profiler))
 }
 
 #[no_mangle]
-unsafe extern "C" fn ashlar_profiles(objspace: *mut c_void) -> bool {
-    // SAFETY: Ruby calls with the GVL.
-    unsafe { locked(objspace, Profiler::is_on) }
+extern "C" fn ashlar_profiles(gvl: Gvl) -> bool {
+    locked(gvl, Profiler::is_on)
 }
 
 #[no_mangle]
-unsafe extern "C" fn ashlar_set_profiling(objspace: *mut c_void, on: bool) {
-    // SAFETY: Ruby calls with the GVL.
-    unsafe { locked(objspace, |profile| profile.on.set(on)) };
+extern "C" fn ashlar_set_profiling(gvl: Gvl, on: bool) {
+    locked(gvl, |profile| profile.on.set(on));
 }
 
 #[no_mangle]
-unsafe extern "C" fn ashlar_clear_profile(objspace: *mut c_void) {
-    // SAFETY: Ruby calls with the GVL.
-    drop(unsafe { locked(objspace, |profile| profile.records.take()) });
+extern "C" fn ashlar_clear_profile(gvl: Gvl) {
+    drop(locked(gvl, |profile| profile.records.take()));
 }
 
 #[no_mangle]
-unsafe extern "C" fn ashlar_profile_length(objspace: *mut c_void) -> usize {
-    // SAFETY: Ruby calls with the GVL.
-    unsafe { locked(objspace, |profile| profile.records.borrow().len()) }
+extern "C" fn ashlar_profile_length(gvl: Gvl) -> usize {
+    locked(gvl, |profile| profile.records.borrow().len())
 }
 
 /// Writes one record; returns false when there are not that many.
 #[no_mangle]
-unsafe extern "C" fn ashlar_profile_record(
-    objspace: *mut c_void,
+extern "C" fn ashlar_profile_record(
+    gvl: Gvl,
     index: usize,
-    record: *mut Record,
+    record: &mut MaybeUninit<Record>,
 ) -> bool {
-    let copy = |profile: &Profiler| profile.records.borrow().get(index).copied();
-    // SAFETY: Ruby calls with the GVL.
-    match unsafe { locked(objspace, copy) } {
-        Some(found) => {
-            // SAFETY: the shim passes a place for the record.
-            unsafe { record.write(found) };
-            true
-        }
-        None => false,
-    }
+    let found = locked(gvl, |profile| profile.records.borrow().get(index).copied());
+    found.map(|found| record.write(found)).is_some()
 }

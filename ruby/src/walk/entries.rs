@@ -1,35 +1,28 @@
 //! What Ruby calls about walks.
 
-use std::ffi::c_void;
+use std::mem::MaybeUninit;
 
 use ashlar_heap::{CellRange, WidthIndex};
 
 use super::{marked_count, Snapshot};
 use crate::collector::Collector;
-use crate::lock::Gvl;
+use crate::lock::{Gvl, Objspace};
 use crate::object_model::Object;
-use crate::objspace::unlocked;
 use crate::ruby_calls::Value;
 
 /// Begins a walk of a Ruby thread over all cells, in the form that `shim/ashlar_ruby.h`
 /// describes. Returns false when there is no memory for the snapshot.
 #[no_mangle]
-unsafe extern "C" fn ashlar_begin_walk(
-    objspace: *mut c_void,
+extern "C" fn ashlar_begin_walk(
+    gvl: Gvl,
     thread: Value,
-    place: *mut Snapshot,
+    place: &mut MaybeUninit<Snapshot>,
 ) -> bool {
-    // SAFETY: Ruby calls with the GVL.
-    let begun = unsafe { Gvl::of_caller(objspace) }.with_vm_lock(|collector| {
+    let begun = gvl.with_vm_lock(|collector| {
         let words = snapshot(collector)?;
         collector.walks.begin(&collector.heap, thread, words)
     });
-    let has_begun = begun.is_some();
-    if let Some(begun) = begun {
-        // SAFETY: the shim passes a place for the snapshot.
-        unsafe { place.write(begun) };
-    }
-    has_begun
+    begun.map(|begun| place.write(begun)).is_some()
 }
 
 /// Returns the words of a snapshot, or `None` when there is no memory for them.
@@ -75,36 +68,25 @@ fn show_as_free(collector: &Collector, start: usize, end: usize, width: WidthInd
 /// in `types`; 0 after the last one. An `object` of 0 asks for the first. Only for walks
 /// during which nothing is collected.
 #[no_mangle]
-unsafe extern "C" fn ashlar_next_object(objspace: *mut c_void, object: Value, types: u32) -> Value {
-    // SAFETY: Ruby passes its object space.
-    let heap = unsafe { unlocked(objspace) };
+extern "C" fn ashlar_next_object(objspace: &Objspace, object: Value, types: u32) -> Value {
     let is_wanted = |cell| types >> Object::new(cell).kind() & 1 != 0;
-    heap.next_cell(object, is_wanted)
-        .map_or(0, |cell| cell.address())
+    let next = objspace.next_cell(object, is_wanted);
+    next.map_or(0, |cell| cell.address())
 }
 
 /// Ends a walk, if it has not ended yet. The collector also calls this, while it frees the
 /// object that stands for a walk.
 #[no_mangle]
-unsafe extern "C" fn ashlar_end_walk(objspace: *mut c_void, number: usize) {
-    // SAFETY: Ruby calls with the GVL.
-    unsafe { Gvl::of_caller(objspace) }
-        .with_vm_lock(|collector| collector.walks.end(&collector.heap, number));
+extern "C" fn ashlar_end_walk(gvl: Gvl, ended: usize) {
+    gvl.with_vm_lock(|collector| {
+        collector
+            .walks
+            .end(&collector.heap, |number, _| number == ended);
+    });
 }
 
 /// As [`marked_count`], for the shim.
 #[no_mangle]
-unsafe extern "C" fn ashlar_marked_count(objspace: *mut c_void) -> usize {
-    // SAFETY: Ruby calls with the GVL.
-    unsafe { Gvl::of_caller(objspace) }.with_vm_lock(|collector| marked_count(&collector.heap))
-}
-
-/// Whether `word` is a live object now.
-#[no_mangle]
-unsafe extern "C" fn ashlar_is_live(objspace: *mut c_void, word: Value) -> bool {
-    // SAFETY: Ruby passes its object space.
-    let heap = unsafe { unlocked(objspace) };
-    heap.region()
-        .cell_at(word)
-        .is_some_and(|cell| !heap.is_garbage(cell))
+extern "C" fn ashlar_marked_count(gvl: Gvl) -> usize {
+    gvl.with_vm_lock(|collector| marked_count(&collector.heap))
 }

@@ -69,20 +69,10 @@ impl Walks {
         Some(begun)
     }
 
-    /// Ends the walk with this number, if it has not ended yet.
-    fn end(&self, heap: &Heap<'_, impl Vm>, number: usize) {
-        self.end_those(heap, |walk| walk.number == number);
-    }
-
-    /// Ends the walks of all threads but `thread`, in a forked child that has no other:
-    /// nobody else would end them.
-    pub(crate) fn end_of_others(&self, heap: &Heap<'_, impl Vm>, thread: Value) {
-        self.end_those(heap, |walk| walk.thread != thread);
-    }
-
-    fn end_those(&self, heap: &Heap<'_, impl Vm>, are_over: impl Fn(&Walk) -> bool) {
+    /// Ends the walks that are over and have not ended yet, by their number and thread.
+    pub(crate) fn end(&self, heap: &Heap<'_, impl Vm>, are_over: impl Fn(usize, Value) -> bool) {
         self.all.borrow_mut().retain(|walk| {
-            let is_over = are_over(walk);
+            let is_over = are_over(walk.number, walk.thread);
             if is_over {
                 heap.end_walk();
             }
