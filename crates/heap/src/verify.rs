@@ -176,6 +176,10 @@ impl<V: Vm> Heap<'_, V> {
         })
     }
 
+    fn scope(&self) -> Option<Scope> {
+        self.cycle().map(|cycle| cycle.scope)
+    }
+
     /// Whether the collection in progress does not know yet if an old cell in this state
     /// lives.
     fn is_uncertain(&self, state: CellState) -> bool {
@@ -251,7 +255,7 @@ impl<V: Vm> Heap<'_, V> {
 
     /// Invariant 12.
     fn verify_cleared(&self) -> Result<(), Stop> {
-        let cleared_blocks = self.cleared_blocks();
+        let cleared_blocks = self.cycle().map_or(0, |cycle| cycle.cleared_blocks);
         self.for_each_block(|block, _| {
             self.space().cells_of(block).try_for_each(|cell| {
                 let state = self.region().state_of(cell);
@@ -439,14 +443,14 @@ impl<V: Vm> Heap<'_, V> {
     /// Invariant 10.
     fn verify_lists(&self) -> Result<(), Stop> {
         let mut listed = HashMap::new();
-        self.with_lists(|lists| {
-            lists.try_for_each(|block, name| -> Result<(), Stop> {
-                listed.try_reserve(1)?;
-                match listed.insert(block, name) {
-                    None => Ok(()),
-                    Some(_) => Err(format!("invariant 10: {block:?} is listed twice").into()),
-                }
-            })
+        self.lists().try_for_each(|block, name| {
+            listed.try_reserve(1)?;
+            match listed.insert(block, name) {
+                None => Ok(()),
+                Some(_) => Err(Stop::from(format!(
+                    "invariant 10: {block:?} is listed twice"
+                ))),
+            }
         })?;
         self.for_each_block(|index, _| {
             let block = self.region().block(index);

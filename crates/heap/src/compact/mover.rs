@@ -35,26 +35,12 @@ struct Mover<'a, M, T> {
     moves: Moves,
 }
 
-/// Cells that came and went, by width.
+/// How many cells have moved.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Moves {
-    pub(crate) arrived: [u64; WIDTH_COUNT],
-    pub(crate) left: [u64; WIDTH_COUNT],
-}
-
-impl Moves {
-    /// Adds the moves of another compaction.
-    pub(crate) fn add(&mut self, other: &Self) {
-        for width in 0..WIDTH_COUNT {
-            self.arrived[width] += other.arrived[width];
-            self.left[width] += other.left[width];
-        }
-    }
-
-    /// How many cells have moved in all.
-    pub(crate) fn cells(&self) -> u64 {
-        self.left.iter().sum()
-    }
+    pub(crate) cells: u64,
+    /// By width: the cells that came less those that went.
+    pub(crate) gained_cells: [i64; WIDTH_COUNT],
 }
 
 impl<'a, M, T> Mover<'a, M, T>
@@ -132,8 +118,9 @@ where
         if !has_moved {
             return;
         }
-        self.moves.left[width.index()] += 1;
-        self.moves.arrived[wanted.index()] += 1;
+        self.moves.cells += 1;
+        self.moves.gained_cells[width.index()] -= 1;
+        self.moves.gained_cells[wanted.index()] += 1;
     }
 
     /// A free cell, in the state of the one that is going to move there.

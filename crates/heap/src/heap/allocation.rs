@@ -87,7 +87,7 @@ impl<'shared, V: Vm> Heap<'shared, V> {
     }
 
     fn hand_out(&self, bytes: usize) {
-        self.collector.borrow_mut().hand_out(bytes, self.shared);
+        self.state.borrow_mut().hand_out(bytes);
     }
 
     /// Lets the last blocks be taken, because the program is about to learn that memory is out,
@@ -130,7 +130,7 @@ impl<'shared, V: Vm> Heap<'shared, V> {
     /// An empty block from the block allocator, made one free run.
     pub(crate) fn take_empty_block(&self, width: WidthIndex) -> Option<BlockIndex> {
         let block = self.space().take_block(Kind::Cells(width))?;
-        self.collector.borrow_mut().blocks_taken[width.index()] += 1;
+        self.state.borrow_mut().counts.of(width).blocks_taken += 1;
         let start = self.region().address_of(block);
         Run {
             start,
@@ -146,8 +146,7 @@ impl<'shared, V: Vm> Heap<'shared, V> {
     }
 
     pub(super) fn pop_available(&self, width: WidthIndex) -> Option<BlockIndex> {
-        let lists = &mut self.collector.borrow_mut().lists;
-        lists.pop_available(width)
+        self.state.borrow_mut().sweep.lists.pop_available(width)
     }
 
     /// Makes an allocation cache. It is the caller's until [`Heap::drop_cache`]; the heap retires
@@ -160,7 +159,7 @@ impl<'shared, V: Vm> Heap<'shared, V> {
     /// the promise.
     pub fn new_cache(&self) -> NonNull<AllocationCache<'shared>> {
         let cache = NonNull::from(Box::leak(Box::new(AllocationCache::new(self.space()))));
-        self.collector.borrow_mut().caches.push(cache);
+        self.state.borrow_mut().caches.push(cache);
         cache
     }
 
@@ -170,13 +169,13 @@ impl<'shared, V: Vm> Heap<'shared, V> {
     /// The cache must come from [`Heap::new_cache`] of this heap and must not
     /// be used any more.
     pub unsafe fn drop_cache(&self, cache: NonNull<AllocationCache<'shared>>) {
-        self.collector.borrow_mut().caches.retain(|c| *c != cache);
+        self.state.borrow_mut().caches.retain(|c| *c != cache);
         // SAFETY: the cache was leaked from a box, and nobody else has it.
         let mut cache = unsafe { Box::from_raw(cache.as_ptr()) };
         self.retire_cache(&mut cache);
-        let mut collector = self.collector.borrow_mut();
+        let counts = &mut self.state.borrow_mut().counts;
         for width in WidthIndex::all() {
-            collector.allocated_by_retired[width.index()] += cache.allocated_cells(width);
+            counts.of(width).allocated_by_retired += cache.allocated_cells(width);
         }
     }
 
@@ -216,7 +215,7 @@ impl<'shared, V: Vm> Heap<'shared, V> {
         self.each_cache(|heap, cache| {
             heap.retire_cache(cache);
             // Whatever else retires caches needs to borrow this, too.
-            let _collector = heap.collector.borrow_mut();
+            let _state = heap.state.borrow_mut();
             visit(cache);
         });
     }
@@ -224,7 +223,7 @@ impl<'shared, V: Vm> Heap<'shared, V> {
     fn each_cache(&self, mut visit: impl FnMut(&Self, &mut AllocationCache<'_>)) {
         // No copy of the list: there may be no memory for one.
         for index in 0.. {
-            let cache = self.collector.borrow().caches.get(index).copied();
+            let cache = self.state.borrow().caches.get(index).copied();
             let Some(mut cache) = cache else { return };
             // SAFETY: caches live until `drop_cache`, and nobody has a reference to one
             // when the heap is asked for anything but cells (`new_cache`).

@@ -39,7 +39,7 @@ impl<V: Vm> Heap<'_, V> {
     #[inline(always)]
     pub unsafe fn needs_barrier(&self, parent: Cell, child: Cell) -> bool {
         // By far the most frequent stage first.
-        if self.stage.is_idle() {
+        if self.collection.is_idle() {
             return self.must_note(parent, child);
         }
         match self.stage() {

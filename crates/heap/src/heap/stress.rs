@@ -21,7 +21,7 @@ impl<V: Vm> Heap<'_, V> {
             0 => usize::MAX,
             cells => cells,
         });
-        self.collector.borrow_mut().stress_countdown = stress.collect_every;
+        self.stress_countdown.set(stress.collect_every);
         self.retire_caches();
         if stress.poison {
             self.poison_everything_free();
@@ -43,13 +43,10 @@ impl<V: Vm> Heap<'_, V> {
         if every == 0 || slice_cells != 0 {
             return slice_cells != 0;
         }
-        let mut collector = self.collector.borrow_mut();
-        collector.stress_countdown = collector.stress_countdown.saturating_sub(1);
-        if collector.stress_countdown > 0 {
-            return false;
-        }
-        collector.stress_countdown = every;
-        true
+        let left = self.stress_countdown.get().saturating_sub(1);
+        self.stress_countdown
+            .set(if left == 0 { every } else { left });
+        left == 0
     }
 
     /// The request, changed to move everything if that switch is on.
