@@ -130,8 +130,8 @@ mod tests {
         let descriptor = word(&outline.blocks) + block.get() * outline.layout[11] as usize;
         let entry = space.region.block(block);
         entry.set_free(0x1234_5678);
-        entry.set_used(17);
-        entry.set_untouched(18);
+        entry.used.set(17);
+        entry.untouched.set(18);
         let at = |field: usize| descriptor + outline.layout[field] as usize;
         assert_eq!(read::<usize>(at(12)), 0x1234_5678);
         assert_eq!(read::<u32>(at(13)), 18);

@@ -4,6 +4,7 @@ use std::ops::Range;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::empty_blocks::EmptyBlocks;
+use super::lists::ListedBlocks;
 use super::policy::Policy;
 use crate::layout::block::{BlockIndex, DIRTY};
 use crate::layout::kind::{Kind, KindByte};
@@ -41,8 +42,8 @@ pub(crate) struct BlockAllocator {
     pub(super) policy: Policy,
     /// The number of the block behind the run found last, for [`Policy::NextFit`].
     last_end: usize,
-    /// The first in the list of open blocks: a span may begin there behind the end of another.
-    pub(super) open: Option<BlockIndex>,
+    /// The open blocks: a span may begin there behind the end of another.
+    pub(super) open: ListedBlocks,
 }
 
 /// Blocks kept back until memory has run out: reporting that to the program takes memory,

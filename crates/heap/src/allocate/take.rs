@@ -80,9 +80,9 @@ impl Space {
             let gone = match region.kind_byte(block_index) {
                 KindByte::SPAN_REST if block.has(REST_DIRTY) => region.release_rest(block_index),
                 KindByte::EMPTY if block.has(DIRTY) => {
-                    let idle = block.idle_collections().saturating_add(1);
-                    block.set_idle_collections(idle);
-                    if idle <= idle_collections {
+                    let idle = block.idle_collections.get() + 1;
+                    block.idle_collections.set(idle);
+                    if idle <= usize::from(idle_collections) {
                         continue;
                     }
                     let gone = region.release(block_index, 1);

@@ -472,7 +472,7 @@ impl Region {
     /// span begins. Fails when the system refuses.
     pub(crate) fn release_rest(&self, last: BlockIndex) -> Result<(), Refused> {
         let block = self.block(last);
-        let end = block.overhang().next_multiple_of(self.page_bytes);
+        let end = block.overhang.get().next_multiple_of(self.page_bytes);
         // SAFETY: nothing behind the overhang is in use.
         unsafe { os::release(self.pointer(self.address_of(last) + end), BLOCK_BYTES - end) }?;
         block.remove(REST_DIRTY);

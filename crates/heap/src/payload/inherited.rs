@@ -85,8 +85,8 @@ impl Pool {
         let block = space.region.block(index);
         let (entry, bit) = note_of(space, index, piece);
         entry.fetch_or(bit, Relaxed);
-        block.set_used(block.used() - 1);
-        if block.used() == 0 {
+        block.used.set(block.used.get() - 1);
+        if block.used.get() == 0 {
             self.unlist(space, index, of);
             forget_notes(space, index);
             space.give_blocks(index, 1);

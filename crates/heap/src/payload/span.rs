@@ -94,7 +94,7 @@ impl Supply<'_> {
             return super::not_a_payload(address);
         };
         self.set_span_size(first, 0);
-        let count = self.space.region.block(first).span_blocks();
+        let count = self.space.region.block(first).span_blocks.get();
         if count >= RELEASE_AT_ONCE_BLOCKS {
             // If the system refuses, the blocks keep their pages.
             let _ = self.space.region.release(first, count);
@@ -117,14 +117,14 @@ impl Supply<'_> {
             }
             SharedResize::NoRoom => return false,
         }
-        let old = self.space.region.block(first).span_blocks();
+        let old = self.space.region.block(first).span_blocks.get();
         if new > old && !self.space.extend_span(first.after(old), new - old) {
             return false;
         }
         for index in old..new {
             self.space.region.block(first.after(index)).add(DIRTY);
         }
-        self.space.region.block(first).set_span_blocks(new);
+        self.space.region.block(first).span_blocks.set(new);
         self.set_span_size(first, size);
         if new < old {
             give_blocks(self.space, first.after(new), old - new);
@@ -136,7 +136,7 @@ impl Supply<'_> {
     pub(super) fn move_span(self, address: usize, size: usize) -> Result<NonNull<u8>, OutOfMemory> {
         let from = span_at(self.space, address).ok_or(OutOfMemory)?;
         let region = &self.space.region;
-        let (old, new) = (region.block(from).span_blocks(), blocks_for(size)?);
+        let (old, new) = (region.block(from).span_blocks.get(), blocks_for(size)?);
         let to = self.space.take_span(new).ok_or(OutOfMemory)?;
         let target = self.payload_at(to)?;
         let bytes = region.span_bytes(from);
@@ -183,7 +183,7 @@ impl Supply<'_> {
 
     fn payload_at(self, first: BlockIndex) -> Result<NonNull<u8>, OutOfMemory> {
         let region = &self.space.region;
-        let address = region.address_of(first) + region.block(first).span_start();
+        let address = region.address_of(first) + region.block(first).span_start.get();
         NonNull::new(region.pointer(address)).ok_or(OutOfMemory)
     }
 
@@ -193,7 +193,7 @@ impl Supply<'_> {
         for index in 0..count {
             self.space.region.block(first.after(index)).add(DIRTY);
         }
-        self.space.region.block(first).set_span_blocks(count);
+        self.space.region.block(first).span_blocks.set(count);
         self.set_span_size(first, size);
         self.space.region.set_kind(first, Kind::Span);
     }
@@ -202,8 +202,8 @@ impl Supply<'_> {
     fn set_span_size(self, first: BlockIndex, size: usize) {
         let block = self.space.region.block(first);
         let page_bytes = self.space.region.page_bytes();
-        let (old, new) = (block.span_pages(), size.div_ceil(page_bytes));
-        block.set_span_pages(new);
+        let (old, new) = (block.span_pages.get(), size.div_ceil(page_bytes));
+        block.span_pages.set(new);
         let span_bytes = &self.payloads.span_bytes;
         if new >= old {
             let more_bytes = (new - old) * page_bytes;
@@ -221,7 +221,7 @@ fn span_at(space: &Space, address: usize) -> Option<BlockIndex> {
     let region = &space.region;
     let block = region.block_at(address)?;
     let is_start = region.kind(block) == Kind::Span
-        && region.address_of(block) + region.block(block).span_start() == address;
+        && region.address_of(block) + region.block(block).span_start.get() == address;
     is_start.then_some(block)
 }
 
