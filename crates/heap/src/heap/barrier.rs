@@ -93,7 +93,7 @@ impl<V: Vm> Heap<'_, V> {
         if !self.stage().is_tracing() {
             self.may_have_been_stored_into(parent);
         } else if self.states().get(parent).is_marked() {
-            self.marker().rescan_written(parent);
+            self.marker().rescans.add_written(parent);
         }
     }
 

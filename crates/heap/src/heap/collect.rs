@@ -9,9 +9,8 @@ use super::state::State;
 use super::{Heap, Progress};
 use crate::layout::block::BlockIndex;
 use crate::layout::cell_state::{those_with, Ageing, CellState};
-use crate::mark::marker::Marker;
+use crate::mark::marker::{Marker, Noting};
 use crate::mark::marking::Marking;
-use crate::mark::pending_store::Noting;
 use crate::mark::pile::Team;
 use crate::mark::Mode;
 use crate::pace::Scope;
@@ -101,7 +100,7 @@ impl<V: Vm> Heap<'_, V> {
     /// before `work`, which marks the cell that is to be stored. And a parent that a root refers
     /// to is remembered afterwards if it became old now, or was remembered before.
     pub fn between_barrier_and_store<R>(&self, work: impl FnOnce() -> R) -> R {
-        self.marker().set_pending_store(Noting::WhatMayChange);
+        self.marker().noting = Noting::WhatMayChange;
         if let Some(cycle) = self.cycle().filter(|_| self.stage().is_tracing()) {
             self.shared
                 .while_collecting(|| self.marking(&mut self.marker(), &cycle).trace_roots());
@@ -119,7 +118,7 @@ impl<V: Vm> Heap<'_, V> {
             // Nothing is black, and what is remembered will be forgotten.
             return;
         }
-        self.marker().set_pending_store(Noting::Everything);
+        self.marker().noting = Noting::Everything;
         self.shared.while_collecting(|| {
             let mut marker = self.marker();
             match self.cycle() {
@@ -134,13 +133,13 @@ impl<V: Vm> Heap<'_, V> {
     }
 
     fn remember_noted_roots(&self) {
-        self.marker().set_pending_store(Noting::Nothing);
+        self.marker().noting = Noting::Nothing;
         self.remember_noted();
     }
 
     fn remember_noted(&self) {
         loop {
-            let noted = self.marker().pop_noted();
+            let noted = self.marker().noted.pop();
             let Some(cell) = noted else { return };
             // A white cell will be traced; or it is dead, because the marking has begun again.
             if self.states().get(cell).is_marked() {

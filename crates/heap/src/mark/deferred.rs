@@ -2,9 +2,10 @@
 //!
 //! A table of a million references takes longer to trace than a slice may last,
 //! and the program may change it between two slices. The write barrier notes what the program
-//! stores into the table, but nothing notes what the program moves within it. So a VM
-//! they only ever move downwards, it just says where they end
-//! ([`Deferred::continue_at`]), and they are traced from there downwards.
+//! stores into the table, but nothing notes what the program moves within it. So a VM hands over
+//! the references of such a cell as they are now ([`Deferred::keep`]). If they only ever move
+//! downwards, it just says where they end ([`Deferred::continue_at`]), and they are traced from
+//! there downwards.
 
 use crate::layout::region::Cell;
 use crate::os::Refused;

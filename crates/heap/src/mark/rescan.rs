@@ -42,7 +42,7 @@ impl Rescans {
     }
 
     /// Has the next remark trace `cell` again, into which the program has stored.
-    pub(super) fn add_written(&mut self, cell: Cell) {
+    pub(crate) fn add_written(&mut self, cell: Cell) {
         if self.written.add(cell).is_err() {
             self.overflowed = true;
         }
