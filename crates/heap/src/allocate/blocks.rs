@@ -132,7 +132,7 @@ impl BlockAllocator {
 }
 
 /// The block allocator while it is locked, and the region whose blocks it counts.
-pub(super) struct LockedAllocator<'a> {
+pub(crate) struct LockedAllocator<'a> {
     pub(super) region: &'a Region,
     pub(super) allocator: MutexGuard<'a, BlockAllocator>,
 }
@@ -210,8 +210,8 @@ impl LockedAllocator<'_> {
         longest
     }
 
-    /// Takes the lowest empty block, for `kind`.
-    pub(super) fn take_one(&mut self, kind: Kind) -> Option<BlockIndex> {
+    /// Takes one block, the lowest empty one, for `kind`.
+    pub(crate) fn take_one(&mut self, kind: Kind) -> Option<BlockIndex> {
         if !self.has_room(1) {
             return None;
         }
@@ -224,8 +224,9 @@ impl LockedAllocator<'_> {
         Some(first)
     }
 
-    /// Takes `count` neighbouring blocks. They are marked as the rest of a span.
-    pub(super) fn take_run(&mut self, count: usize) -> Option<BlockIndex> {
+    /// Takes `count` neighbouring blocks. They are marked as the rest of a span; the caller sets the
+    /// kind of the first one.
+    pub(crate) fn take_run(&mut self, count: usize) -> Option<BlockIndex> {
         let run = self.find_run_by_policy(count);
         self.take_found(run, count)
     }
@@ -250,7 +251,7 @@ impl LockedAllocator<'_> {
 
     /// Takes the blocks from `first` to `end` if all are empty or were never handed out. Returns
     /// whether it has taken them.
-    pub(super) fn take_these(&mut self, first: BlockIndex, end: usize) -> bool {
+    pub(crate) fn take_these(&mut self, first: BlockIndex, end: usize) -> bool {
         let count = end - first.get();
         let are_free = end <= self.region.reserved_blocks()
             && (first.get()..end.min(self.allocator.used_limit))
@@ -263,7 +264,7 @@ impl LockedAllocator<'_> {
     }
 
     /// Takes back `count` blocks from `first` on.
-    pub(super) fn give(&mut self, first: BlockIndex, count: usize) {
+    pub(crate) fn give(&mut self, first: BlockIndex, count: usize) {
         let Self { region, allocator } = self;
         for index in 0..count {
             let block = first.after(index);
@@ -289,7 +290,7 @@ impl LockedAllocator<'_> {
     }
 
     /// Keeps the last blocks back again if there is enough room without them.
-    pub(super) fn close_reserve(&mut self) {
+    pub(crate) fn close_reserve(&mut self) {
         let free_blocks = self.region.reserved_blocks() - self.allocator.in_use;
         if free_blocks > 2 * RESERVE_BLOCKS {
             self.allocator.reserve_is_open = false;

@@ -104,7 +104,7 @@ impl Region {
 impl Space {
     /// Takes a span that overhangs its whole blocks. Returns the block in which it begins.
     pub(crate) fn take_overhanging(&self, span: Overhanging) -> Option<BlockIndex> {
-        let mut locked = self.lock_allocator();
+        let mut locked = self.lock_blocks();
         let count = span.whole_blocks + 1;
         let run = locked.find_run_by_policy(count);
         let first = match locked.find_open(span, run) {
@@ -117,7 +117,7 @@ impl Space {
 
     /// Takes back a span, whether it shares blocks or not.
     pub(crate) fn give_span(&self, first: BlockIndex) {
-        let mut locked = self.lock_allocator();
+        let mut locked = self.lock_blocks();
         let region = locked.region;
         let block = region.block(first);
         let mut given = first.get()..first.get() + block.span_blocks.get();
@@ -135,7 +135,7 @@ impl Space {
 
     /// Changes the size of a span that may share a block.
     pub(crate) fn resize_shared(&self, first: BlockIndex, size: usize) -> SharedResize {
-        let mut locked = self.lock_allocator();
+        let mut locked = self.lock_blocks();
         let region = locked.region;
         if !region.span_may_share(first) {
             return SharedResize::NotShared;

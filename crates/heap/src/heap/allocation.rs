@@ -54,7 +54,7 @@ impl<'shared, V: Vm> Heap<'shared, V> {
     ) -> Allocation {
         assert!(cache.is_of(self.space()), "the cache is another heap's");
         let handed_bytes = cache.take_handed();
-        self.hand_out(handed_bytes);
+        self.state.borrow_mut().hand_out(handed_bytes);
         let bytes_until_due = self.bytes_until_due();
         if urgency == Urgency::MayCollect && (bytes_until_due == 0 || self.stress_is_due()) {
             return Allocation::NeedsCollection;
@@ -69,7 +69,7 @@ impl<'shared, V: Vm> Heap<'shared, V> {
         };
         loop {
             if let Some(bytes) = cache.next_run(width, cells_at_most) {
-                self.hand_out(bytes);
+                self.state.borrow_mut().hand_out(bytes);
                 if !is_stressed {
                     let bytes_left = bytes_until_due.saturating_sub(bytes);
                     cache.allow(bytes_left.min(ALLOWANCE_BYTES));
@@ -84,10 +84,6 @@ impl<'shared, V: Vm> Heap<'shared, V> {
                 None => return Allocation::OutOfMemory,
             }
         }
-    }
-
-    fn hand_out(&self, bytes: usize) {
-        self.state.borrow_mut().hand_out(bytes);
     }
 
     /// Lets the last blocks be taken, because the program is about to learn that memory is out,
@@ -129,7 +125,7 @@ impl<'shared, V: Vm> Heap<'shared, V> {
 
     /// An empty block from the block allocator, made one free run.
     pub(crate) fn take_empty_block(&self, width: WidthIndex) -> Option<BlockIndex> {
-        let block = self.space().take_block(Kind::Cells(width))?;
+        let block = self.space().lock_blocks().take_one(Kind::Cells(width))?;
         self.state.borrow_mut().counts.of(width).blocks_taken += 1;
         let start = self.region().address_of(block);
         Run {
@@ -183,7 +179,7 @@ impl<'shared, V: Vm> Heap<'shared, V> {
         // Whoever has two caches may have swapped what is in them.
         assert!(cache.is_of(self.space()), "the cache is another heap's");
         let handed_bytes = cache.take_handed();
-        self.hand_out(handed_bytes);
+        self.state.borrow_mut().hand_out(handed_bytes);
         for width in WidthIndex::all() {
             if let Some(block) = cache.retire(width) {
                 self.list_if_available(block, width);
@@ -195,7 +191,7 @@ impl<'shared, V: Vm> Heap<'shared, V> {
     pub(super) fn leave_caches(&self) {
         self.each_cache(|heap, cache| {
             let handed_bytes = cache.take_handed();
-            heap.hand_out(handed_bytes);
+            heap.state.borrow_mut().hand_out(handed_bytes);
             for width in WidthIndex::all() {
                 cache.leave(width);
             }

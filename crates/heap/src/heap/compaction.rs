@@ -71,9 +71,9 @@ impl<V: Vm> Heap<'_, V> {
     fn while_moving(&self, work: impl FnOnce()) {
         self.shared.assert_at_rest();
         self.collection.enter(Stage::Moving, None);
-        self.payloads_sweeping(true);
+        self.shared.payloads.set_sweeping(true);
         self.shared.while_collecting(work);
-        self.payloads_sweeping(false);
+        self.shared.payloads.set_sweeping(false);
         self.collection.enter(Stage::Idle, None);
     }
 

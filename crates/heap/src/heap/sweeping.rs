@@ -76,11 +76,7 @@ impl<V: Vm> Heap<'_, V> {
 
     /// Sweeps as much as `work` allows. Returns whether everything is swept.
     pub fn sweep_within(&self, work: &mut WorkBudget) -> bool {
-        while self.sweep_next(None) {
-            if !work.spend_step(CELLS_PER_SWEPT_BLOCK) {
-                break;
-            }
-        }
+        while self.sweep_next(None) && work.spend_step(CELLS_PER_SWEPT_BLOCK) {}
         let is_swept = !self.is_sweeping();
         if is_swept {
             self.release_idle_blocks(work);
@@ -157,8 +153,7 @@ impl<V: Vm> Heap<'_, V> {
 
     /// Sweeps everything that is unswept.
     pub fn finish_sweep(&self) {
-        while self.sweep_next(None) {}
-        self.release_idle_blocks(&mut WorkBudget::unlimited());
+        self.sweep_within(&mut WorkBudget::unlimited());
     }
 
     /// Whether dead cells may still be around.
@@ -192,13 +187,13 @@ impl<V: Vm> Heap<'_, V> {
 
     pub(crate) fn give_block(&self, block: BlockIndex, width: WidthIndex) {
         self.disinherit(block);
-        self.space().give_blocks(block, 1);
+        self.space().lock_blocks().give(block, 1);
         self.state.borrow_mut().counts.of(width).blocks_given += 1;
     }
 
     fn sweep_and_count(&self, block: BlockIndex, width: WidthIndex) -> usize {
         self.shared.assert_at_rest();
-        self.payloads_sweeping(true);
+        self.shared.payloads.set_sweeping(true);
         // SAFETY: sweeping asks about dead cells.
         let owns_nothing = || unsafe { self.vm.owns_nothing() };
         let is_inherited = self.region().block(block).has(INHERITED);
@@ -212,7 +207,7 @@ impl<V: Vm> Heap<'_, V> {
             (false, true) => self.sweep_and_poison(block, width),
             (true, _) => self.sweep_inherited(block, width),
         };
-        self.payloads_sweeping(false);
+        self.shared.payloads.set_sweeping(false);
         let counts = &mut self.state.borrow_mut().counts;
         counts.of(width).freed_cells += swept.freed_cells as u64;
         swept.live_cells
@@ -254,7 +249,7 @@ impl<V: Vm> Heap<'_, V> {
     pub(super) fn release_idle_blocks(&self, work: &mut WorkBudget) {
         let from = self.state.borrow_mut().sweep.release_from.take();
         let Some(from) = from else { return };
-        self.space().close_reserve();
+        self.space().lock_blocks().close_reserve();
         let all_at_once = self.is_out_of_limit();
         let goes_on = || all_at_once || work.spend_step(CELLS_PER_RELEASED_BLOCK);
         let next = self.release_blocks(from, all_at_once, goes_on);
@@ -329,9 +324,5 @@ impl<V: Vm> Heap<'_, V> {
             0 => sweep.surplus.put_off(),
             _ => sweep.surplus.note_released(released),
         }
-    }
-
-    pub(crate) fn payloads_sweeping(&self, sweeping: bool) {
-        self.shared.payloads.set_sweeping(sweeping);
     }
 }

@@ -89,7 +89,7 @@ impl Pool {
         if block.used.get() == 0 {
             self.unlist(space, index, of);
             forget_notes(space, index);
-            space.give_blocks(index, 1);
+            space.lock_blocks().give(index, 1);
         }
     }
 

@@ -168,7 +168,7 @@ impl Pool {
             let is_only = block.next.get().is_none() && block.previous.get().is_none();
             if !is_only {
                 self.unlist(space, index, of);
-                space.give_blocks(index, 1);
+                space.lock_blocks().give(index, 1);
             }
         }
     }
@@ -185,7 +185,7 @@ impl Pool {
         if !may_take_block {
             return None;
         }
-        let block = space.take_block(Kind::Payloads(of))?;
+        let block = space.lock_blocks().take_one(Kind::Payloads(of))?;
         self.list(space, block, of);
         Some(block)
     }

@@ -33,7 +33,11 @@ impl Supply<'_> {
     pub(super) fn allocate_span(self, size: usize) -> Result<NonNull<u8>, OutOfMemory> {
         let Some(overhanging) = Overhanging::of(size) else {
             let count = blocks_for(size)?;
-            let first = self.space.take_span(count).ok_or(OutOfMemory)?;
+            let first = self
+                .space
+                .lock_blocks()
+                .take_run(count)
+                .ok_or(OutOfMemory)?;
             self.begin_span(first, count, size);
             return self.payload_at(first);
         };
@@ -56,16 +60,21 @@ impl Supply<'_> {
         let count = blocks_for(size)?;
         // With `align - BLOCK_BYTES` more, one of the first blocks begins at a multiple of `align`.
         let taken = blocks_for((align - BLOCK_BYTES).checked_add(size).ok_or(OutOfMemory)?)?;
-        let start = self.space.take_span(taken).ok_or(OutOfMemory)?;
+        let start = self
+            .space
+            .lock_blocks()
+            .take_run(taken)
+            .ok_or(OutOfMemory)?;
         let address = self.space.region.address_of(start);
         let before = (address.next_multiple_of(align) - address) / BLOCK_BYTES;
         let first = start.after(before);
         if before > 0 {
-            self.space.give_blocks(start, before);
+            self.space.lock_blocks().give(start, before);
         }
         if before + count < taken {
             self.space
-                .give_blocks(first.after(count), taken - before - count);
+                .lock_blocks()
+                .give(first.after(count), taken - before - count);
         }
         self.begin_span(first, count, size);
         self.payload_at(first)
@@ -74,7 +83,11 @@ impl Supply<'_> {
     #[cold]
     pub(super) fn allocate_zeroed_span(self, size: usize) -> Result<NonNull<u8>, OutOfMemory> {
         let count = blocks_for(size)?;
-        let first = self.space.take_span(count).ok_or(OutOfMemory)?;
+        let first = self
+            .space
+            .lock_blocks()
+            .take_run(count)
+            .ok_or(OutOfMemory)?;
         for index in 0..count {
             let block = first.after(index);
             if self.space.region.block(block).has(DIRTY) {
@@ -118,7 +131,12 @@ impl Supply<'_> {
             SharedResize::NoRoom => return false,
         }
         let old = self.space.region.block(first).span_blocks.get();
-        if new > old && !self.space.extend_span(first.after(old), new - old) {
+        if new > old
+            && !self
+                .space
+                .lock_blocks()
+                .take_these(first.after(old), first.get() + new)
+        {
             return false;
         }
         for index in old..new {
@@ -137,7 +155,7 @@ impl Supply<'_> {
         let from = span_at(self.space, address).ok_or(OutOfMemory)?;
         let region = &self.space.region;
         let (old, new) = (region.block(from).span_blocks.get(), blocks_for(size)?);
-        let to = self.space.take_span(new).ok_or(OutOfMemory)?;
+        let to = self.space.lock_blocks().take_run(new).ok_or(OutOfMemory)?;
         let target = self.payload_at(to)?;
         let bytes = region.span_bytes(from);
         match region.span_may_share(from) {
@@ -230,5 +248,5 @@ fn give_blocks(space: &Space, first: BlockIndex, count: usize) {
         // If the system refuses, the blocks keep their pages.
         let _ = space.region.release(first, count);
     }
-    space.give_blocks(first, count);
+    space.lock_blocks().give(first, count);
 }

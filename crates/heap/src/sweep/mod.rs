@@ -199,7 +199,7 @@ mod tests {
 
     /// A block of cells whose states are these, from the beginning again when all have been used.
     fn block_of(space: &Space, width: WidthIndex, states: &[CellState]) -> BlockIndex {
-        let block = space.take_block(Kind::Cells(width)).unwrap();
+        let block = space.lock_blocks().take_one(Kind::Cells(width)).unwrap();
         for (cell, &state) in space.cells_of(block).zip(states.iter().cycle()) {
             space.region.set_state(cell, state);
         }
