@@ -75,11 +75,10 @@ impl<V: Vm> Heap<'_, V> {
                 self.clean(index, width);
             }
         }
-        self.shared
-            .payloads
-            .take_over(self.space(), asked, |index| {
-                all || self.is_shared(pages.as_ref(), index) == Some(false)
-            });
+        let mut pool = self.shared.payloads.lock();
+        pool.take_over(self.space(), asked, |index| {
+            all || self.is_shared(pages.as_ref(), index) == Some(false)
+        });
     }
 
     /// The numbers of the blocks that this collection asks about, or of all blocks.

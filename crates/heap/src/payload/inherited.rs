@@ -32,19 +32,6 @@ impl Payloads {
         self.inherits.store(true, Relaxed);
         self.lock().inherit(space);
     }
-
-    /// Takes over those inherited blocks with these numbers for which `is_wanted` returns
-    /// true.
-    pub(crate) fn take_over(
-        &self,
-        space: &Space,
-        numbers: Range<usize>,
-        is_wanted: impl FnMut(BlockIndex) -> bool,
-    ) {
-        if self.inherits() {
-            self.lock().take_over(space, numbers, is_wanted);
-        }
-    }
 }
 
 impl Pool {
@@ -57,7 +44,9 @@ impl Pool {
         }
     }
 
-    fn take_over(
+    /// Takes over those inherited blocks with these numbers for which `is_wanted` returns
+    /// true.
+    pub(crate) fn take_over(
         &mut self,
         space: &Space,
         numbers: Range<usize>,

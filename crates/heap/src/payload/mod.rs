@@ -27,7 +27,7 @@ use crate::space::Space;
 use pool::Pool;
 
 /// What all threads know about the payloads of a heap.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Payloads {
     pool: Mutex<Pool>,
     /// Bytes of pieces in use, as the size classes round them, pieces in a thread's cache
@@ -66,21 +66,6 @@ pub enum Resized {
 pub struct OutOfMemory;
 
 impl Payloads {
-    pub(crate) fn new() -> Self {
-        Self {
-            pool: Mutex::new(Pool::default()),
-            piece_bytes: AtomicUsize::new(0),
-            span_bytes: AtomicUsize::new(0),
-            fresh_bytes: AtomicUsize::new(0),
-            counted_bytes: AtomicUsize::new(0),
-            elsewhere_bytes: AtomicUsize::new(0),
-            sweeping: AtomicBool::new(false),
-            inherits: AtomicBool::new(false),
-            moved: AtomicUsize::new(0),
-            copied_bytes: AtomicUsize::new(0),
-        }
-    }
-
     /// Payloads that have moved because their size was changed.
     pub fn moved(&self) -> usize {
         self.moved.load(Relaxed)
