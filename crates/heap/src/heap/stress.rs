@@ -24,13 +24,9 @@ impl<V: Vm> Heap<'_, V> {
         self.stress_countdown.set(stress.collect_every);
         self.retire_caches();
         if stress.poison {
-            self.poison_everything_free();
-        }
-    }
-
-    fn poison_everything_free(&self) {
-        for (block, width) in self.space().cell_blocks() {
-            poison_block(self.space(), block, width);
+            for (block, width) in self.space().cell_blocks() {
+                poison_block(self.space(), block, width);
+            }
         }
     }
 

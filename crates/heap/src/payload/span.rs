@@ -108,10 +108,7 @@ impl Supply<'_> {
         };
         self.set_span_size(first, 0);
         let count = self.space.region.block(first).span_blocks.get();
-        if count >= RELEASE_AT_ONCE_BLOCKS {
-            // If the system refuses, the blocks keep their pages.
-            let _ = self.space.region.release(first, count);
-        }
+        release_if_large(self.space, first, count);
         self.space.give_span(first);
     }
 
@@ -145,7 +142,8 @@ impl Supply<'_> {
         self.space.region.block(first).span_blocks.set(new);
         self.set_span_size(first, size);
         if new < old {
-            give_blocks(self.space, first.after(new), old - new);
+            release_if_large(self.space, first.after(new), old - new);
+            self.space.lock_blocks().give(first.after(new), old - new);
         }
         true
     }
@@ -243,10 +241,9 @@ fn span_at(space: &Space, address: usize) -> Option<BlockIndex> {
     is_start.then_some(block)
 }
 
-fn give_blocks(space: &Space, first: BlockIndex, count: usize) {
+fn release_if_large(space: &Space, first: BlockIndex, count: usize) {
     if count >= RELEASE_AT_ONCE_BLOCKS {
         // If the system refuses, the blocks keep their pages.
         let _ = space.region.release(first, count);
     }
-    space.lock_blocks().give(first, count);
 }
