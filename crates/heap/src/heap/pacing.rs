@@ -107,8 +107,7 @@ impl<V: Vm> Heap<'_, V> {
             settled_cells: stats.settled_cells,
             lasting_bytes,
             rescanned_cells,
-            residence: None,
-            costs: None,
+            ..Measure::default()
         }
     }
 

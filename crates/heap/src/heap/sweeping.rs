@@ -271,7 +271,7 @@ impl<V: Vm> Heap<'_, V> {
     /// about `kept_bytes` stay. No pages go back when empty blocks hold less than `worth_bytes`
     /// more than that.
     pub fn release_empty_blocks_beyond(&self, kept_bytes: usize, worth_bytes: usize) {
-        self.shared.payloads.give_rows_back(self.space());
+        self.shared.payloads.lock().give_rows_back(self.space());
         let blocks = &self.space().blocks;
         if blocks.counts().held * BLOCK_BYTES >= kept_bytes.saturating_add(worth_bytes) {
             let from = self.space().behind_held_blocks(kept_bytes / BLOCK_BYTES);
@@ -289,7 +289,7 @@ impl<V: Vm> Heap<'_, V> {
         goes_on: impl FnMut() -> bool,
     ) -> Option<usize> {
         if from == 0 {
-            self.shared.payloads.give_rows_back(self.space());
+            self.shared.payloads.lock().give_rows_back(self.space());
         }
         let idle_collections = match all_at_once {
             true => 0,

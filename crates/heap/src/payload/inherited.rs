@@ -123,12 +123,10 @@ impl Supply<'_> {
 
     /// Takes a piece back that was inherited when its kind was read.
     pub(super) fn free_inherited(self, piece: NonNull<u8>, of: ArenaClass) {
-        let bytes = of.class().bytes();
-        let mut pool = self.payloads.lock();
-        pool.give_piece(self.space, piece);
-        self.payloads.note_given(&pool, bytes);
-        drop(pool);
-        self.payloads.credit_fresh(bytes);
+        self.give_back(|space, pool| {
+            pool.give_piece(space, piece);
+            of.class().bytes()
+        });
     }
 }
 

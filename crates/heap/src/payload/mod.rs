@@ -141,12 +141,6 @@ impl Payloads {
         self.pool.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Has the pool put all rows that it keeps into their blocks, so that these can become
-    /// empty.
-    pub(crate) fn give_rows_back(&self, space: &Space) {
-        self.lock().give_rows_back(space);
-    }
-
     /// Counts pieces that leave the pool, which the caller has locked.
     fn note_taken(&self, _pool: &Pool, bytes: usize) {
         let before = self.piece_bytes.load(Relaxed);

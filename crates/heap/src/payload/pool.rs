@@ -100,19 +100,22 @@ impl Pool {
         taken
     }
 
-    /// Keeps a row for whoever wants one next, or puts its pieces into their blocks.
-    pub(super) fn give_row(&mut self, space: &Space, row: Row, of: ArenaClass) {
+    /// Keeps a row for whoever wants one next, or puts its pieces into their blocks. Returns the
+    /// bytes of the row.
+    pub(super) fn give_row(&mut self, space: &Space, row: Row, of: ArenaClass) -> usize {
         let class = of.class();
         let rows = &mut self.rows[of.index()];
-        let kept_bytes = (rows.count + 1) * row_pieces(class) * class.bytes();
+        let row_bytes = row_pieces(class) * class.bytes();
+        let kept_bytes = (rows.count + 1) * row_bytes;
         if class.bytes() <= PIECE_BYTES_MAX && kept_bytes <= ROWS_BYTES_MAX {
             rows.push(space, row);
         } else {
             self.give(space, row.first.as_ptr() as usize);
         }
+        row_bytes
     }
 
-    /// Puts the pieces of all rows into their blocks.
+    /// Puts the pieces of all rows into their blocks, so that these can become empty.
     pub(crate) fn give_rows_back(&mut self, space: &Space) {
         for of in ArenaClass::all() {
             while let Some(row) = self.rows[of.index()].pop(space) {
@@ -122,7 +125,7 @@ impl Pool {
     }
 
     /// Puts pieces back into their blocks, and returns how many they were. Each begins with
-    /// the address of the next.
+    /// the address of the next, 0 for none.
     pub(super) fn give(&mut self, space: &Space, first: usize) -> usize {
         let (mut given, mut address) = (0, first);
         while let Some(index) = space.region.block_at(address) {
