@@ -227,7 +227,7 @@ impl LockedAllocator<'_> {
     /// Takes `count` neighbouring blocks. They are marked as the rest of a span; the caller sets the
     /// kind of the first one.
     pub(crate) fn take_run(&mut self, count: usize) -> Option<BlockIndex> {
-        let run = self.find_run_by_policy(count);
+        let run = self.find_run(self.allocator.policy, count);
         self.take_found(run, count)
     }
 
@@ -298,11 +298,7 @@ impl LockedAllocator<'_> {
     }
 
     /// The first of `count` neighbouring empty blocks, as the policy chooses them.
-    pub(super) fn find_run_by_policy(&mut self, count: usize) -> Option<BlockIndex> {
-        self.find_run(self.allocator.policy, count)
-    }
-
-    fn find_run(&mut self, policy: Policy, count: usize) -> Option<BlockIndex> {
+    pub(super) fn find_run(&mut self, policy: Policy, count: usize) -> Option<BlockIndex> {
         let allocator = &mut self.allocator;
         let first = policy.find(&allocator.empty, count, allocator.last_end)?;
         if policy == Policy::NextFit {

@@ -112,8 +112,13 @@ impl<'space> BlockLists<'space> {
         self.available[width.index()].first.is_some()
     }
 
-    pub(crate) fn push_available(&mut self, width: WidthIndex, block: BlockIndex) {
-        self.available[width.index()].push(self.space, block);
+    /// Lists a block that needs no sweeping if it has a free run. Returns whether it has one.
+    pub(crate) fn list_if_available(&mut self, block: BlockIndex, width: WidthIndex) -> bool {
+        let has_run = self.space.region.block(block).free() != 0;
+        if has_run {
+            self.available[width.index()].push(self.space, block);
+        }
+        has_run
     }
 
     /// Forgets the blocks with free runs.
@@ -168,8 +173,8 @@ impl<'space> BlockLists<'space> {
             if needs_sweep(block) {
                 self.unswept[width.index()].push(self.space, index);
                 self.unswept_blocks += 1;
-            } else if block.free() != 0 {
-                self.push_available(width, index);
+            } else {
+                self.list_if_available(index, width);
             }
         }
     }

@@ -106,7 +106,7 @@ impl Space {
     pub(crate) fn take_overhanging(&self, span: Overhanging) -> Option<BlockIndex> {
         let mut locked = self.lock_blocks();
         let count = span.whole_blocks + 1;
-        let run = locked.find_run_by_policy(count);
+        let run = locked.find_run(locked.allocator.policy, count);
         let first = match locked.find_open(span, run) {
             Some(open) => open,
             None => locked.take_found(run, count)?,

@@ -48,12 +48,6 @@ impl<'a> Forwarding<'a> {
     }
 }
 
-/// Where `cell` is now.
-pub(crate) fn location_of(region: &Region, cell: Cell) -> Cell {
-    // SAFETY: a cell moves to a cell.
-    unsafe { Cell::from_address(location(region, cell.address())) }
-}
-
 /// Leaves the new address behind in a cell whose contents are somewhere else.
 pub(super) fn forward(region: &Region, from: Cell, to: Cell, header: usize) {
     let words = region.pointer(from.address()).cast::<usize>();

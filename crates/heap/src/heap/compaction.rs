@@ -3,6 +3,7 @@
 use super::{Heap, Stage};
 use crate::compact::forward::{self, Forwarding};
 use crate::compact::{self, Evacuation, Plan};
+use crate::layout::region::Cell;
 use crate::pace::Scope;
 use crate::vm::{Moving, Vm};
 
@@ -55,7 +56,11 @@ impl<V: Vm> Heap<'_, V> {
         if plan.moves_nothing() {
             return;
         }
-        self.while_moving(|| {
+        self.shared.assert_at_rest();
+        self.collection.enter(Stage::Moving, None);
+        // Payloads that are freed from here on count as swept.
+        self.shared.payloads.set_sweeping(true);
+        self.shared.while_collecting(|| {
             let take_block = |width| self.take_empty_block(width);
             let moves = compact::move_cells(self.space(), &plan, vm, take_block);
             self.state.borrow_mut().counts.add_moves(&moves);
@@ -65,14 +70,6 @@ impl<V: Vm> Heap<'_, V> {
             });
             self.state.borrow_mut().sweep.lists.rebuild_swept();
         });
-    }
-
-    /// Runs `work`, which moves cells. Payloads that `work` frees count as swept.
-    fn while_moving(&self, work: impl FnOnce()) {
-        self.shared.assert_at_rest();
-        self.collection.enter(Stage::Moving, None);
-        self.shared.payloads.set_sweeping(true);
-        self.shared.while_collecting(work);
         self.shared.payloads.set_sweeping(false);
         self.collection.enter(Stage::Idle, None);
     }
@@ -83,7 +80,8 @@ impl<V: Vm> Heap<'_, V> {
         // SAFETY: the walk shows live cells.
         self.for_each_cell_unswept(|cell, width| unsafe { vm.update_cell(cell, width, now) });
         vm.update_roots(now);
-        let location = |cell| forward::location_of(self.region(), cell);
+        // SAFETY: a cell moves to a cell.
+        let location = |cell: Cell| unsafe { Cell::from_address(self.location(cell.address())) };
         let mut marker = self.marker();
         marker.remembered.relocate(location);
         marker.boundary.relocate(location);

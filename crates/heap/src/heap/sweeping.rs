@@ -177,12 +177,8 @@ impl<V: Vm> Heap<'_, V> {
 
     /// Lists a swept block if it has a free run. Returns whether it has one.
     pub(super) fn list_if_available(&self, block: BlockIndex, width: WidthIndex) -> bool {
-        let has_run = self.region().block(block).free() != 0;
-        if has_run {
-            let lists = &mut self.state.borrow_mut().sweep.lists;
-            lists.push_available(width, block);
-        }
-        has_run
+        let lists = &mut self.state.borrow_mut().sweep.lists;
+        lists.list_if_available(block, width)
     }
 
     pub(crate) fn give_block(&self, block: BlockIndex, width: WidthIndex) {

@@ -153,10 +153,6 @@ impl Payloads {
         self.piece_bytes.store(before - bytes, Relaxed);
     }
 
-    fn charge_fresh(&self, bytes: usize) {
-        self.fresh_bytes.fetch_add(bytes, Relaxed);
-    }
-
     /// Credits an explicit free against what was handed out. Other threads add to the count at
     /// the same time, so nothing less than a compare-and-exchange keeps what they add.
     fn credit_fresh(&self, bytes: usize) {

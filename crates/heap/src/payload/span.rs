@@ -224,7 +224,7 @@ impl Supply<'_> {
         if new >= old {
             let more_bytes = (new - old) * page_bytes;
             span_bytes.fetch_add(more_bytes, Relaxed);
-            self.payloads.charge_fresh(more_bytes);
+            self.payloads.fresh_bytes.fetch_add(more_bytes, Relaxed);
         } else {
             let fewer_bytes = (old - new) * page_bytes;
             span_bytes.fetch_sub(fewer_bytes, Relaxed);

@@ -1,5 +1,7 @@
 //! Where thread caches get their pieces from and give them back to.
 
+use std::sync::atomic::Ordering::Relaxed;
+
 use super::free_lists::FreeLists;
 use super::pool::Pool;
 use super::Payloads;
@@ -24,7 +26,7 @@ impl Supply<'_> {
         let taken_bytes = taken * of.class().bytes();
         self.payloads.note_taken(&pool, taken_bytes);
         drop(pool);
-        self.payloads.charge_fresh(taken_bytes);
+        self.payloads.fresh_bytes.fetch_add(taken_bytes, Relaxed);
     }
 
     /// Runs `give`, which gives pieces back to the pool and returns how many bytes they have. A
