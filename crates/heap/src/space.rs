@@ -261,9 +261,4 @@ impl Iterator for Cells {
         self.next += self.bytes;
         Some(cell)
     }
-
-    fn size_hint(&self) -> (usize, Option<usize>) {
-        let cells = self.end.saturating_sub(self.next) / self.bytes;
-        (cells, Some(cells))
-    }
 }

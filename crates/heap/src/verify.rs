@@ -126,7 +126,7 @@ impl<V: Vm> Heap<'_, V> {
         self.verify_parts()?;
         self.verify_runs()?;
         self.verify_poison()?;
-        self.space().verify_blocks()?;
+        self.space().lock_blocks().verify()?;
         self.shared().payloads.lock().verify(self.space())?;
         self.verify_lists()
     }

@@ -138,8 +138,9 @@ pub(crate) struct LockedAllocator<'a> {
 }
 
 impl LockedAllocator<'_> {
-    /// Asserts invariants 8 and 9.
-    pub(super) fn verify(&self) -> Result<(), String> {
+    /// Asserts invariants 8, 9 and 19.
+    pub(crate) fn verify(&self) -> Result<(), String> {
+        self.verify_shared()?;
         let Self { region, allocator } = self;
         let (mut in_use, mut held) = (0, 0);
         for block in 0..region.committed_blocks() {

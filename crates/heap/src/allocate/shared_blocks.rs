@@ -70,14 +70,6 @@ pub(crate) enum SharedResize {
     NoRoom,
 }
 
-/// Whether a span has room behind an open block.
-enum Room {
-    Enough,
-    TooLittle,
-    /// No span has room, until a block behind becomes empty.
-    None,
-}
-
 impl Region {
     /// Whether the span that begins in this block may share a block: another may begin in its
     /// last block, or another may end in its first.
@@ -189,35 +181,23 @@ impl LockedAllocator<'_> {
     }
 
     /// Takes the blocks of a span that begins in the block `open`, if there is room for the span,
-    /// and returns whether there is. If there is room for no span, `open` leaves the list.
+    /// and returns whether there is. If no span has room, until a block behind becomes empty,
+    /// `open` leaves the list.
     fn begins_in(&mut self, open: BlockIndex, span: Overhanging) -> bool {
-        match self.room_behind(open, span) {
-            Room::Enough => self.take_behind(open, span),
-            Room::TooLittle => false,
-            Room::None => {
-                self.unlist(open);
-                false
-            }
-        }
-    }
-
-    fn room_behind(&self, open: BlockIndex, span: Overhanging) -> Room {
         let start = self.region.block(open).overhang.get();
-        let last = open.get() + span.whole_blocks;
+        let (last, end) = (open.get() + span.whole_blocks, start + span.bytes);
         let ends_in =
             |block: usize, end: usize| self.is_free(block) || self.has_room_before_span(block, end);
-        if !ends_in(open.get() + 1, start + 1) {
-            return Room::None;
-        }
-        let end = start + span.bytes;
-        let is_enough = end <= SHARED_BYTES
+        let has_any_room = ends_in(open.get() + 1, start + 1);
+        let has_room = has_any_room
+            && end <= SHARED_BYTES
             && last < self.region.reserved_blocks()
             && (open.get() + 1..last).all(|block| self.is_free(block))
             && ends_in(last, end);
-        match is_enough {
-            true => Room::Enough,
-            false => Room::TooLittle,
+        if !has_any_room {
+            self.unlist(open);
         }
+        has_room && self.take_behind(open, last)
     }
 
     /// Whether the block is empty, or was never handed out.
@@ -238,10 +218,9 @@ impl LockedAllocator<'_> {
             && block.span_start.get() >= end
     }
 
-    /// Takes the empty blocks of a span that begins in the block `open`. Returns whether they can
-    /// be had.
-    fn take_behind(&mut self, open: BlockIndex, span: Overhanging) -> bool {
-        let last = open.get() + span.whole_blocks;
+    /// Takes the empty blocks of a span that begins in the block `open` and ends in `last`. Returns
+    /// whether they can be had.
+    fn take_behind(&mut self, open: BlockIndex, last: usize) -> bool {
         let end = last + usize::from(self.is_free(last));
         end == open.get() + 1 || self.take_these(open.after(1), end)
     }

@@ -99,11 +99,4 @@ impl Space {
         locked.allocator.note_released(held);
         held
     }
-
-    /// Asserts invariants 8, 9 and 19.
-    pub(crate) fn verify_blocks(&self) -> Result<(), String> {
-        let locked = self.lock_blocks();
-        locked.verify_shared()?;
-        locked.verify()
-    }
 }
