@@ -161,12 +161,8 @@ impl<'space> BlockLists<'space> {
         });
     }
 
-    /// Sorts all cell blocks into lists when none needs sweeping.
-    pub(crate) fn rebuild_swept(&mut self) {
-        self.sort(|_| false);
-    }
-
-    fn sort(&mut self, needs_sweep: impl Fn(&Block) -> bool) {
+    /// Sorts all cell blocks into lists.
+    pub(crate) fn sort(&mut self, needs_sweep: impl Fn(&Block) -> bool) {
         *self = Self::new(self.space);
         for (index, width) in self.space.cell_blocks() {
             let block = self.space.region.block(index);

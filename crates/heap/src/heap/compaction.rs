@@ -68,7 +68,7 @@ impl<V: Vm> Heap<'_, V> {
             compact::settle(self.space(), self.stress().poison, |block, width| {
                 self.give_block(block, width);
             });
-            self.state.borrow_mut().sweep.lists.rebuild_swept();
+            self.state.borrow_mut().sweep.lists.sort(|_| false);
         });
         self.shared.payloads.set_sweeping(false);
         self.collection.enter(Stage::Idle, None);

@@ -606,9 +606,16 @@ mod tests {
 
     #[test]
     fn a_full_collection_comes_when_the_kept_bytes_outgrow_the_overhead() {
-        let mut pace = pace_after_full(OPTIONS, 100 * MIB);
-        assert_eq!(pace.start(measure(199 * MIB, MIB), None), Scope::Minor);
-        assert_eq!(pace.start(measure(200 * MIB, MIB), None), Scope::Full);
+        for percent in [100, 20] {
+            let options = PaceOptions {
+                space_overhead_percent: Some(percent),
+                ..OPTIONS
+            };
+            let mut pace = pace_after_full(options, 100 * MIB);
+            let mut start = |mib| pace.start(measure(mib * MIB, MIB), None);
+            assert_eq!(start(100 + percent - 1), Scope::Minor);
+            assert_eq!(start(100 + percent), Scope::Full);
+        }
     }
 
     #[test]
@@ -821,17 +828,6 @@ mod tests {
             pace.start(with_code(code), None);
             assert_eq!(pace.survivors_last(), lasts, "{code}");
         }
-    }
-
-    #[test]
-    fn less_overhead_means_earlier_full_collections() {
-        let options = PaceOptions {
-            space_overhead_percent: Some(20),
-            ..OPTIONS
-        };
-        let mut pace = pace_after_full(options, 100 * MIB);
-        assert_eq!(pace.start(measure(119 * MIB, MIB), None), Scope::Minor);
-        assert_eq!(pace.start(measure(121 * MIB, MIB), None), Scope::Full);
     }
 
     #[test]
