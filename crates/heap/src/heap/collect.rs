@@ -44,9 +44,10 @@ impl<V: Vm> Heap<'_, V> {
             self.begin(scope, |_| mode);
         } else {
             let pacing = &self.state.borrow().pacing;
-            match pacing.slices.is_outrun(pacing.fresh_bytes()) {
+            let fresh_bytes = pacing.fresh_bytes();
+            match pacing.slices.is_outrun(fresh_bytes) {
                 true => *work = WorkBudget::unlimited(),
-                false => work.lengthen_to(1 + pacing.lengthening()),
+                false => work.lengthen_to(1 + pacing.slices.lengthening(fresh_bytes)),
             }
         }
         match self.mark_within(work) {

@@ -132,16 +132,6 @@ impl Pacing<'_> {
         self.fresh_cell_bytes = 0;
         self.payloads.take_fresh_bytes();
     }
-
-    /// How many times its usual length is added to the next slice.
-    pub(super) fn lengthening(&self) -> usize {
-        self.slices.lengthening(self.fresh_bytes())
-    }
-
-    /// Lets the program run until it has been handed the bytes of another interval.
-    pub(super) fn plan_next_slice(&mut self) {
-        self.slices.plan_next(self.fresh_bytes());
-    }
 }
 
 impl Sweep<'_> {

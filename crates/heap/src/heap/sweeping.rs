@@ -54,14 +54,15 @@ impl<V: Vm> Heap<'_, V> {
         if self.is_sweeping() {
             let pacing = &mut self.state.borrow_mut().pacing;
             pacing.slices.sweeps = true;
-            pacing.plan_next_slice();
+            pacing.slices.plan_next(pacing.fresh_bytes());
         }
     }
 
     /// Frees dead cells, as many as `work` allows. Returns whether none is left.
     pub fn sweep_slice(&self, work: &mut WorkBudget) -> bool {
         if self.is_sweeping() {
-            work.lengthen_to(1 + self.state.borrow().pacing.lengthening());
+            let pacing = &self.state.borrow().pacing;
+            work.lengthen_to(1 + pacing.slices.lengthening(pacing.fresh_bytes()));
         }
         let is_swept = self.sweep_within(work);
         let pacing = &mut self.state.borrow_mut().pacing;
@@ -69,7 +70,7 @@ impl<V: Vm> Heap<'_, V> {
             pacing.slices.sweeps = false;
             pacing.slices.next_bytes = 0;
         } else {
-            pacing.plan_next_slice();
+            pacing.slices.plan_next(pacing.fresh_bytes());
         }
         is_swept
     }
@@ -275,8 +276,8 @@ impl<V: Vm> Heap<'_, V> {
         }
     }
 
-    /// Gives pages of empty blocks back from block `from` on, as [`Space::release_idle_blocks`]
-    /// does. Returns the block to go on from. When `from` is 0, blocks that held nothing but rows
+    /// Gives pages of empty blocks back from block `from` on, as
+    /// [`Space::release_idle_blocks`](crate::space::Space::release_idle_blocks) does. Returns the block to go on from. When `from` is 0, blocks that held nothing but rows
     /// of free payloads become empty first.
     fn release_blocks(
         &self,
