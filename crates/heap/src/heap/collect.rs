@@ -247,7 +247,7 @@ impl<V: Vm> Heap<'_, V> {
 
     /// Does what is left of a marking, as far as `work` allows. Returns whether marking is over.
     fn mark_stages(&self, marker: &mut Marker, work: &mut WorkBudget) -> bool {
-        let Some(cycle) = self.cycle() else {
+        let Some(mut cycle) = self.cycle() else {
             return true;
         };
         let mut marking = if self.stage() == Stage::Clearing {
@@ -273,12 +273,8 @@ impl<V: Vm> Heap<'_, V> {
             // After a remark in vain the next one may take longer.
             let times = 1 << cycle.later_remarks.min(LENGTH_MAX.ilog2());
             work.lengthen_to((work.length() * times).min(LENGTH_MAX));
-            let later_remarks = cycle.later_remarks + 1;
-            let remark = Cycle {
-                later_remarks,
-                ..cycle
-            };
-            self.collection.enter(Stage::Remark, Some(remark));
+            cycle.later_remarks += 1;
+            self.collection.enter(Stage::Remark, Some(cycle));
             // What a remark begins with is done in one piece, and takes nothing of the budget.
             work.beside(|| marking.begin_remark());
             marking

@@ -31,17 +31,15 @@ impl<V: Vm> Heap<'_, V> {
     }
 
     pub(super) fn stress_is_due(&self) -> bool {
-        let Stress {
-            collect_every: every,
-            slice_cells,
-            ..
-        } = self.stress.get();
-        if every == 0 || slice_cells != 0 {
-            return slice_cells != 0;
+        let stress = self.stress.get();
+        if stress.collect_every == 0 || stress.slice_cells != 0 {
+            return stress.slice_cells != 0;
         }
         let left = self.stress_countdown.get().saturating_sub(1);
-        self.stress_countdown
-            .set(if left == 0 { every } else { left });
+        self.stress_countdown.set(match left {
+            0 => stress.collect_every,
+            _ => left,
+        });
         left == 0
     }
 
