@@ -45,7 +45,7 @@ impl<V: Vm> Heap<'_, V> {
         } else {
             let pacing = &self.state.borrow().pacing;
             let fresh_bytes = pacing.fresh_bytes();
-            match pacing.slices.is_outrun(fresh_bytes) {
+            match pacing.slices.schedule.is_outrun(fresh_bytes) {
                 true => *work = WorkBudget::unlimited(),
                 false => work.lengthen_to(1 + pacing.slices.lengthening(fresh_bytes)),
             }
@@ -81,7 +81,8 @@ impl<V: Vm> Heap<'_, V> {
         *counts.totals.collections_of(cycle.scope) -= 1;
         *counts.totals.collections_of(Scope::Full) += 1;
         pacing.pace.note_restart_as_full();
-        pacing.slices.begin_anew();
+        // This marking is no example for others.
+        pacing.slices.schedule.tells_nothing();
         let full = Cycle {
             scope: Scope::Full,
             marked_before: 0,

@@ -6,7 +6,7 @@ use crate::pace::Scope;
 /// The slices of the latest collection, those of its sweep included.
 #[derive(Debug, Default)]
 pub(super) struct Slices {
-    schedule: SliceSchedule,
+    pub(super) schedule: SliceSchedule,
     /// Fresh bytes at which the next slice is due; 0 while nothing is done in slices.
     pub(super) next_bytes: usize,
     /// Fresh bytes at the latest slice.
@@ -29,11 +29,6 @@ impl Slices {
             latest_full: self.latest_full,
             ..Self::default()
         };
-    }
-
-    /// Notes that what was marked is dropped: this marking is no example for others.
-    pub(super) fn begin_anew(&mut self) {
-        self.schedule.tells_nothing();
     }
 
     /// Ends the marking.
@@ -71,11 +66,5 @@ impl Slices {
     pub(super) fn plan_next(&mut self, fresh_bytes: usize) {
         self.next_bytes = fresh_bytes + self.schedule.interval_bytes(fresh_bytes);
         self.latest_bytes = fresh_bytes;
-    }
-
-    /// Whether the program has been handed so much since marking began that even slices of the
-    /// greatest length are too short.
-    pub(super) fn is_outrun(&self, fresh_bytes: usize) -> bool {
-        self.schedule.is_outrun(fresh_bytes)
     }
 }
