@@ -106,18 +106,15 @@ pub(crate) fn rebuild_runs(
     let mut runs = RunBuilder::<false>::new(region, index);
     let mut young = Parts::NONE;
     let start = region.address_of(index);
-    let mut run_start = 0;
+    let mut run_start = None;
     let cells = space.cells_of(index);
     let end = cells.end();
     for cell in cells {
         let state = states.get(cell);
         if state.is_live() {
-            if !state.is_old() {
-                young.add(cell.address() - start);
-            }
-            if run_start != 0 {
+            young.add_if_young(cell.address() - start, state);
+            if let Some(run_start) = run_start.take() {
                 runs.add(run_start, cell.address());
-                run_start = 0;
             }
             continue;
         }
@@ -127,11 +124,9 @@ pub(crate) fn rebuild_runs(
                 poison_cell(region, cell, width);
             }
         }
-        if run_start == 0 {
-            run_start = cell.address();
-        }
+        run_start.get_or_insert(cell.address());
     }
-    if run_start != 0 {
+    if let Some(run_start) = run_start {
         runs.add(run_start, end);
     }
     let live_cells = width.cells_per_block() - runs.bytes / width.bytes();
