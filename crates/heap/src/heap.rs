@@ -253,7 +253,7 @@ impl<'shared, V: Vm> Heap<'shared, V> {
         self.marker.borrow_mut()
     }
 
-    /// The lists of blocks, for the verifier.
+    /// The lists of blocks, for a look at them.
     pub(crate) fn lists(&self) -> Ref<'_, BlockLists<'shared>> {
         Ref::map(self.state.borrow(), |state| &state.sweep.lists)
     }
