@@ -41,6 +41,16 @@ pub struct Shape {
 }
 
 impl Shape {
+    /// References only, each store followed by the write barrier.
+    pub fn plain(references: usize) -> Self {
+        Self {
+            references,
+            weak: 0,
+            data_words: 0,
+            protected: true,
+        }
+    }
+
     /// Bytes of an object of this shape.
     pub fn bytes(self) -> usize {
         (HEADER_WORDS + self.references + self.data_words) * 8
@@ -431,10 +441,8 @@ pub unsafe fn new_object<'heap>(
     protected: bool,
 ) -> Option<Cell> {
     let shape = Shape {
-        references,
-        weak: 0,
-        data_words: 0,
         protected,
+        ..Shape::plain(references)
     };
     let mut allocate = |urgency| {
         // SAFETY: the caller's contract; the reference ends before a collection.

@@ -5,45 +5,39 @@ mod barrier;
 mod collect;
 mod collection;
 mod compaction;
+mod counts;
 mod forked;
 mod inherited;
 mod pacing;
 mod reading;
 mod slice_schedule;
 mod slices;
+mod state;
 mod stress;
 mod sweeping;
 
 pub use collection::Stage;
 
-use std::cell::{Cell as StdCell, RefCell, RefMut};
-use std::ptr::NonNull;
+use std::cell::{Cell as StdCell, Ref, RefCell, RefMut};
 
-use crate::allocate::cursor::AllocationCache;
 use crate::allocate::lists::BlockLists;
-use crate::allocate::surplus::Surplus;
-use crate::compact::{Evacuation, Moves};
+use crate::compact::Evacuation;
 use crate::driver::Pauses;
 use crate::layout::region::{Cell, Region, States};
-use crate::layout::width::WIDTH_COUNT;
 use crate::layout::{BLOCK_BYTES, STATE_GRANULE_BYTES};
 use crate::mark::marker::Marker;
 use crate::mark::pile::ParallelMarking;
 use crate::mark::Mode;
 use crate::os::Refused;
-use crate::pace::{Pace, PaceOptions, Scope};
+use crate::pace::{PaceOptions, Scope};
 use crate::shared::Shared;
 use crate::space::Space;
-use crate::stats::Stats;
 use crate::stress::Stress;
-use crate::sweep::pacer::SweepPacer;
 use crate::vm::Vm;
 use crate::work_budget::WorkBudget;
 
-use collection::{Collection, StageByte};
-use forked::Forked;
-use inherited::Inherited;
-use slices::Slices;
+use collection::Collection;
+use state::State;
 
 /// A heap of cells and payloads for one VM.
 ///
@@ -54,11 +48,12 @@ pub struct Heap<'shared, V> {
     shared: &'shared Shared,
     /// A copy of the region's states, one load nearer.
     states: States<'shared>,
-    /// An atomic, because the write barrier reads it without the VM's lock.
-    stage: StageByte,
+    collection: Collection,
     marker: RefCell<Marker>,
-    collector: RefCell<CollectorState<'shared>>,
+    state: RefCell<State<'shared>>,
     stress: StdCell<Stress>,
+    /// Allocations until the next collection that a stress switch asks for.
+    stress_countdown: StdCell<usize>,
     parallel: StdCell<ParallelMarking>,
     /// Walks that hold addresses of cells: nothing moves meanwhile.
     walks: StdCell<usize>,
@@ -68,39 +63,6 @@ pub struct Heap<'shared, V> {
 // SAFETY: nothing in a heap belongs to a thread. The caches that it points to are
 // boxes whose owners give them up with `drop_cache`.
 unsafe impl<V: Send> Send for Heap<'_, V> {}
-
-/// What the collector remembers between its phases.
-struct CollectorState<'shared> {
-    lists: BlockLists<'shared>,
-    pace: Pace,
-    collection: Collection,
-    slices: Slices,
-    /// The latest collection was full and marked in one stop: all that it kept was live.
-    latest_is_exact: bool,
-    stats: Stats,
-    caches: Vec<NonNull<AllocationCache<'shared>>>,
-    /// Cells allocated by caches that are gone, by width.
-    allocated_by_retired: [u64; WIDTH_COUNT],
-    /// Cells freed, by width.
-    freed: [u64; WIDTH_COUNT],
-    /// Cells that compactions moved.
-    moves: Moves,
-    /// Blocks taken from the block allocator and given back to it, by width.
-    blocks_taken: [usize; WIDTH_COUNT],
-    blocks_given: [usize; WIDTH_COUNT],
-    fresh_cell_bytes: usize,
-    sweep_pacer: SweepPacer,
-    stress_countdown: usize,
-    /// CPU time of collecting, while pacing goes by it.
-    collecting_cpu_ns: u64,
-    forked: Forked,
-    inherited: Inherited,
-    /// The first block that the latest major or full collection has not looked at yet, to
-    /// give its pages back if it is empty.
-    release_from: Option<usize>,
-    /// The empty blocks that no nursery needs.
-    surplus: Surplus,
-}
 
 /// How an allocation ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -168,10 +130,11 @@ impl<'shared, V: Vm> Heap<'shared, V> {
             vm,
             shared,
             states: shared.space.region.states(),
-            stage: StageByte::new(),
+            collection: Collection::none(),
             marker: RefCell::new(marker),
-            collector: RefCell::new(CollectorState::new(&shared.space, pace)),
+            state: RefCell::new(State::new(shared, pace)),
             stress: StdCell::new(Stress::default()),
+            stress_countdown: StdCell::new(0),
             parallel: StdCell::new(ParallelMarking::default()),
             walks: StdCell::new(0),
             pauses: Pauses::default(),
@@ -276,12 +239,12 @@ impl<'shared, V: Vm> Heap<'shared, V> {
     /// Where the collection in progress is; any thread may ask.
     #[inline(always)]
     pub fn stage(&self) -> Stage {
-        self.stage.get()
+        self.collection.stage()
     }
 
     /// Address of the byte that [`Heap::stage`] reads, for code that reads it without a call.
     pub fn stage_byte(&self) -> *const u8 {
-        self.stage.as_ptr()
+        self.collection.stage_byte()
     }
 
     /// What marking works with. While a marking goes on, the tracer has it: nothing that the VM
@@ -290,61 +253,8 @@ impl<'shared, V: Vm> Heap<'shared, V> {
         self.marker.borrow_mut()
     }
 
-    /// Shows the lists of blocks to the verifier.
-    pub(crate) fn with_lists<R>(&self, with: impl FnOnce(&BlockLists<'_>) -> R) -> R {
-        with(&self.collector.borrow().lists)
-    }
-}
-
-impl<'shared> CollectorState<'shared> {
-    fn new(space: &'shared Space, pace: PaceOptions) -> Self {
-        Self {
-            lists: BlockLists::new(space),
-            pace: Pace::new(pace),
-            collection: Collection::Idle,
-            slices: Slices::default(),
-            latest_is_exact: true,
-            stats: Stats::default(),
-            caches: Vec::new(),
-            allocated_by_retired: [0; WIDTH_COUNT],
-            freed: [0; WIDTH_COUNT],
-            moves: Moves::default(),
-            blocks_taken: [0; WIDTH_COUNT],
-            blocks_given: [0; WIDTH_COUNT],
-            fresh_cell_bytes: 0,
-            sweep_pacer: SweepPacer::default(),
-            stress_countdown: 0,
-            collecting_cpu_ns: 0,
-            forked: Forked::default(),
-            inherited: Inherited::default(),
-            release_from: None,
-            surplus: Surplus::default(),
-        }
-    }
-
-    /// The caches that exist, for a look at their counters.
-    fn caches(&self) -> impl Iterator<Item = &AllocationCache<'shared>> {
-        // SAFETY: caches live until `drop_cache`, which takes them off this list, and nobody
-        // has a reference to one when the heap is asked for anything but cells (`new_cache`).
-        self.caches.iter().map(|cache| unsafe { cache.as_ref() })
-    }
-
-    /// Notes that an allocation has got runs of `bytes`.
-    #[inline(always)]
-    fn hand_out(&mut self, bytes: usize, shared: &Shared) {
-        self.fresh_cell_bytes += bytes;
-        let fresh_bytes = self.fresh_bytes(shared);
-        self.sweep_pacer.note_handed(fresh_bytes);
-    }
-
-    /// Begins to count fresh bytes from 0.
-    fn count_fresh_anew(&mut self, shared: &Shared) {
-        self.fresh_cell_bytes = 0;
-        shared.payloads.take_fresh_bytes();
-    }
-
-    #[inline(always)]
-    fn fresh_bytes(&self, shared: &Shared) -> usize {
-        self.fresh_cell_bytes + shared.payloads.fresh_bytes()
+    /// The lists of blocks, for a look at them.
+    pub(crate) fn lists(&self) -> Ref<'_, BlockLists<'shared>> {
+        Ref::map(self.state.borrow(), |state| &state.sweep.lists)
     }
 }

@@ -76,12 +76,12 @@ impl Outline {
 
     /// Says where a region is. The start is stored last: when it is not 0, all else is there.
     pub fn set(&self, region: &Region) {
-        let addresses = region.table_addresses();
+        let [kinds, states, blocks] = region.table_addresses();
         self.reserved_bytes
             .store(region.reserved_blocks() * BLOCK_BYTES, Release);
-        self.kinds.store(addresses.kinds, Release);
-        self.states.store(addresses.states, Release);
-        self.blocks.store(addresses.blocks, Release);
+        self.kinds.store(kinds, Release);
+        self.states.store(states, Release);
+        self.blocks.store(blocks, Release);
         self.start.store(region.start(), Release);
     }
 }
@@ -113,9 +113,10 @@ mod tests {
 
         let width = WidthIndex::for_size(40).unwrap();
         space
-            .take_block(Kind::Cells(WidthIndex::NARROWEST))
+            .lock_blocks()
+            .take_one(Kind::Cells(WidthIndex::NARROWEST))
             .unwrap();
-        let block = space.take_block(Kind::Cells(width)).unwrap();
+        let block = space.lock_blocks().take_one(Kind::Cells(width)).unwrap();
         let kind: u8 = read(word(&outline.kinds) + block.get());
         let index = usize::from(kind) - outline.layout[2] as usize;
         assert_eq!(outline.widths[index], 40);
@@ -130,8 +131,8 @@ mod tests {
         let descriptor = word(&outline.blocks) + block.get() * outline.layout[11] as usize;
         let entry = space.region.block(block);
         entry.set_free(0x1234_5678);
-        entry.set_used(17);
-        entry.set_untouched(18);
+        entry.used.set(17);
+        entry.untouched.set(18);
         let at = |field: usize| descriptor + outline.layout[field] as usize;
         assert_eq!(read::<usize>(at(12)), 0x1234_5678);
         assert_eq!(read::<u32>(at(13)), 18);

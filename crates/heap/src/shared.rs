@@ -63,7 +63,7 @@ impl Shared {
     pub fn reserve_in_pages(bytes: usize, page_bytes: usize) -> Result<Self, Refused> {
         Ok(Self {
             space: Space::reserve(bytes, page_bytes)?,
-            payloads: Payloads::new(),
+            payloads: Payloads::default(),
             threads: ThreadPool::default(),
             has_heap: AtomicBool::new(false),
             collecting: AtomicBool::new(false),

@@ -169,12 +169,12 @@ impl Space {
             Kind::Cells(width) => BlockUse::Cells(index, width),
             Kind::Payloads(pieces) => BlockUse::Payloads {
                 piece_bytes: pieces.class().bytes(),
-                used_pieces: block.used().min(pieces.class().pieces_per_block()),
+                used_pieces: block.used.get().min(pieces.class().pieces_per_block()),
             },
             // While another thread frees a span, its further blocks may be met alone.
             Kind::Span | Kind::SpanRest => BlockUse::Span {
                 blocks: self.own_blocks(index).clamp(1, end - index.get()),
-                bytes: block.span_pages() * self.region.page_bytes(),
+                bytes: block.span_pages.get() * self.region.page_bytes(),
             },
             Kind::Empty => BlockUse::Empty {
                 is_held: block.has(DIRTY),
@@ -184,7 +184,7 @@ impl Space {
 
     /// Blocks of a span, not counting a last block in which another span begins.
     fn own_blocks(&self, first: BlockIndex) -> usize {
-        let blocks = self.region.block(first).span_blocks();
+        let blocks = self.region.block(first).span_blocks.get();
         let last = first.get() + blocks.max(1) - 1;
         let is_shared = blocks > 1
             && last < self.region.committed_blocks()
@@ -260,10 +260,5 @@ impl Iterator for Cells {
         let cell = unsafe { Cell::from_address(self.next) };
         self.next += self.bytes;
         Some(cell)
-    }
-
-    fn size_hint(&self) -> (usize, Option<usize>) {
-        let cells = self.end.saturating_sub(self.next) / self.bytes;
-        (cells, Some(cells))
     }
 }

@@ -18,7 +18,6 @@ use crate::heap::{Heap, Stage};
 use crate::layout::block::{BlockIndex, INHERITED, NEEDS_SWEEP, OWNED};
 use crate::layout::cell_state::CellState;
 use crate::layout::region::Cell;
-use crate::layout::width::WidthIndex;
 use crate::pace::Scope;
 use crate::sweep::free_cells::for_each_disturbed;
 use crate::vm::{Inspection, Root, Vm};
@@ -127,7 +126,7 @@ impl<V: Vm> Heap<'_, V> {
         self.verify_parts()?;
         self.verify_runs()?;
         self.verify_poison()?;
-        self.space().verify_blocks()?;
+        self.space().lock_blocks().verify()?;
         self.shared().payloads.lock().verify(self.space())?;
         self.verify_lists()
     }
@@ -144,36 +143,29 @@ impl<V: Vm> Heap<'_, V> {
 
     /// Invariants 1, 2, 4 and 13.
     fn verify_states(&self) -> Result<(), Stop> {
-        self.for_each_block(|block, _| {
-            self.space().cells_of(block).try_for_each(|cell| {
-                let state = self.region().state_of(cell);
-                if state == CellState::FORWARDED {
-                    return Err(format!("invariant 13: {cell:?} is {state:?}").into());
-                }
-                if state != CellState::FREE && !state.is_live() {
-                    return Err(format!("invariant 1: {cell:?} is {state:?}").into());
-                }
-                if state.is_old() && !state.is_live() {
-                    return Err(format!("invariant 2: {cell:?} is {state:?}").into());
-                }
-                if !state.is_old() || self.is_uncertain(state) || self.is_garbage(cell) {
-                    return Ok(());
-                }
-                if !state.is_marked() {
-                    return Err(format!("invariant 2: {cell:?} is {state:?}").into());
-                }
-                if self.stage() == Stage::Clearing {
-                    return Ok(());
-                }
-                if state.is_unprotected() && !state.is_remembered() {
-                    return Err(format!("invariant 4: {cell:?} is {state:?}").into());
-                }
-                if state.is_unprotected() && state.is_settled() && !state.is_on_boundary() {
-                    return Err(format!("invariant 17: {cell:?} is {state:?}").into());
-                }
-                Ok(())
-            })
+        self.for_each_cell_state(|_, cell, state| {
+            let holds = |number: u32, holds| {
+                ensure(holds, || {
+                    format!("invariant {number}: {cell:?} is {state:?}")
+                })
+            };
+            holds(13, state != CellState::FORWARDED)?;
+            holds(1, state == CellState::FREE || state.is_live())?;
+            holds(2, state.is_live() || !state.is_old())?;
+            if !state.is_old() || self.is_uncertain(state) || self.is_garbage(cell) {
+                return Ok(());
+            }
+            holds(2, state.is_marked())?;
+            if self.stage() == Stage::Clearing || !state.is_unprotected() {
+                return Ok(());
+            }
+            holds(4, state.is_remembered())?;
+            holds(17, !state.is_settled() || state.is_on_boundary())
         })
+    }
+
+    fn scope(&self) -> Option<Scope> {
+        self.cycle().map(|cycle| cycle.scope)
     }
 
     /// Whether the collection in progress does not know yet if an old cell in this state
@@ -198,17 +190,12 @@ impl<V: Vm> Heap<'_, V> {
         for &cell in marker.boundary.cells() {
             boundary.add(cell)?;
         }
-        self.for_each_block(|block, _| {
-            self.space().cells_of(block).try_for_each(|cell| {
-                let state = self.region().state_of(cell);
-                if !state.is_on_boundary() || self.is_uncertain(state) || boundary.has(&cell) {
-                    return Ok(());
-                }
-                if self.is_garbage(cell) {
-                    return Ok(());
-                }
-                Err(format!("invariant 16: {cell:?} is {state:?} and not in the set").into())
-            })
+        self.for_each_cell_state(|_, cell, state| {
+            let may_be_off = !state.is_on_boundary() || self.is_uncertain(state);
+            ensure(
+                may_be_off || boundary.has(&cell) || self.is_garbage(cell),
+                || format!("invariant 16: {cell:?} is {state:?} and not in the set"),
+            )
         })
     }
 
@@ -218,49 +205,41 @@ impl<V: Vm> Heap<'_, V> {
             return Ok(());
         }
         let mut times: HashMap<Cell, usize> = HashMap::new();
-        let remembered = &self.marker().remembered;
-        for &cell in remembered.cells().iter().chain(remembered.untraced()) {
+        let marker = self.marker();
+        let remembered = &marker.remembered;
+        for &cell in remembered.cells().iter().chain(marker.untraced.as_slice()) {
             times.try_reserve(1)?;
             *times.entry(cell).or_default() += 1;
         }
         for (&cell, &count) in &times {
             let state = self.region().state_of(cell);
-            if count != 1 || !state.is_remembered() || !state.is_old() {
-                return Err(format!(
-                    "invariant 3: {cell:?} is {state:?} and {count} times in the remembered set"
-                )
-                .into());
-            }
+            ensure(
+                count == 1 && state.is_remembered() && state.is_old(),
+                || {
+                    format!("invariant 3: {cell:?} is {state:?} and {count} times in the remembered set")
+                },
+            )?;
         }
         if remembered.has_overflowed() {
             // The next collection is full and needs no remembered set.
             return Ok(());
         }
-        self.for_each_block(|block, _| {
-            self.space().cells_of(block).try_for_each(|cell| {
-                let state = self.region().state_of(cell);
-                if state.is_remembered() && !times.contains_key(&cell) {
-                    return Err(
-                        format!("invariant 3: {cell:?} is not in the remembered set").into(),
-                    );
-                }
-                Ok(())
+        self.for_each_cell_state(|_, cell, state| {
+            ensure(!state.is_remembered() || times.contains_key(&cell), || {
+                format!("invariant 3: {cell:?} is not in the remembered set")
             })
         })
     }
 
     /// Invariant 12.
     fn verify_cleared(&self) -> Result<(), Stop> {
-        let cleared_blocks = self.cleared_blocks();
-        self.for_each_block(|block, _| {
-            self.space().cells_of(block).try_for_each(|cell| {
-                let state = self.region().state_of(cell);
-                let stays = self.scope() == Some(Scope::Major) && state.is_settled();
-                if block.get() < cleared_blocks && state.is_marked() && !stays {
-                    return Err(format!("invariant 12: {cell:?} is {state:?}").into());
-                }
-                Ok(())
-            })
+        let cleared_blocks = self.cycle().map_or(0, |cycle| cycle.cleared_blocks);
+        self.for_each_cell_state(|block, cell, state| {
+            let stays = self.scope() == Some(Scope::Major) && state.is_settled();
+            ensure(
+                block.get() >= cleared_blocks || !state.is_marked() || stays,
+                || format!("invariant 12: {cell:?} is {state:?}"),
+            )
         })
     }
 
@@ -275,70 +254,59 @@ impl<V: Vm> Heap<'_, V> {
             grey.add(cell)?;
         }
         self.verify_generations(vm, &grey)?;
-        self.for_each_block(|block, _| {
-            self.space().cells_of(block).try_for_each(|cell| {
-                let state = self.region().state_of(cell);
-                if !state.is_marked() || grey.has(&cell) {
-                    return Ok(());
-                }
-                let mut white = None;
-                let mut visit = |child| {
-                    if !self.region().state_of(child).is_marked() {
-                        white = Some(child);
-                    }
-                };
-                // SAFETY: the walk has found the cell live.
-                unsafe { vm.visit_cell(cell, &mut visit) };
-                match white {
-                    None => Ok(()),
-                    Some(child) => Err(format!(
-                        "invariant 11: {cell:?} ({state:?}) refers to {child:?} ({:?})",
-                        self.region().state_of(child)
-                    )
-                    .into()),
-                }
-            })
+        self.for_each_cell_state(|_, cell, state| {
+            if !state.is_marked() || grey.has(&cell) {
+                return Ok(());
+            }
+            self.verify_children(vm, cell, |child| (!child.is_marked()).then_some(11))
         })
     }
 
     /// Invariants 5 and 17, for marked cells that are not in `grey`.
     fn verify_generations(&self, vm: &impl Inspection, grey: &Seen<Cell>) -> Result<(), Stop> {
         // After an overflow a cell that belongs in a set may be in none
-        // (`mark/pending_store.rs`), and the next collection is full and needs no set.
+        // (`mark/marker.rs`), and the next collection is full and needs no set.
         if self.marker().remembered.has_overflowed() {
             return Ok(());
         }
-        self.for_each_block(|block, _| {
-            self.space().cells_of(block).try_for_each(|cell| {
-                let state = self.region().state_of(cell);
-                if !state.is_old() || self.is_garbage(cell) {
-                    return Ok(());
+        self.for_each_cell_state(|_, cell, state| {
+            if !state.is_old() || self.is_garbage(cell) || !state.is_marked() || grey.has(&cell) {
+                return Ok(());
+            }
+            let off_boundary = state.is_settled() && !state.is_on_boundary();
+            self.verify_children(vm, cell, |child| {
+                if !state.is_remembered() && !child.is_old() {
+                    return Some(5);
                 }
-                if !state.is_marked() || grey.has(&cell) {
-                    return Ok(());
-                }
-                let mut broken = None;
-                let mut visit = |child| {
-                    let child_state = self.region().state_of(child);
-                    let off_boundary = state.is_settled() && !state.is_on_boundary();
-                    if !state.is_remembered() && !child_state.is_old() {
-                        broken = Some((5, child));
-                    } else if off_boundary && !child_state.is_settled() {
-                        broken = Some((17, child));
-                    }
-                };
-                // SAFETY: the walk has found the cell live.
-                unsafe { vm.visit_cell(cell, &mut visit) };
-                match broken {
-                    None => Ok(()),
-                    Some((invariant, child)) => Err(format!(
-                        "invariant {invariant}: {cell:?} ({state:?}) refers to {child:?} ({:?})",
-                        self.region().state_of(child)
-                    )
-                    .into()),
-                }
+                (off_boundary && !child.is_settled()).then_some(17)
             })
         })
+    }
+
+    /// Asks `broken` which invariant the state of a cell breaks to which `cell`, a live one,
+    /// refers.
+    fn verify_children(
+        &self,
+        vm: &impl Inspection,
+        cell: Cell,
+        broken: impl Fn(CellState) -> Option<u32>,
+    ) -> Result<(), Stop> {
+        let state_of = |cell| self.region().state_of(cell);
+        let mut found = None;
+        let mut visit = |child| {
+            if let Some(invariant) = broken(state_of(child)) {
+                found = Some((invariant, child));
+            }
+        };
+        // SAFETY: the walks of all callers have found the cell live.
+        unsafe { vm.visit_cell(cell, &mut visit) };
+        let Some((invariant, child)) = found else {
+            return Ok(());
+        };
+        let (state, child_state) = (state_of(cell), state_of(child));
+        Err(Stop::Broken(format!(
+            "invariant {invariant}: {cell:?} ({state:?}) refers to {child:?} ({child_state:?})"
+        )))
     }
 
     /// Everything reachable is live and not garbage.
@@ -356,13 +324,12 @@ impl<V: Vm> Heap<'_, V> {
             }
         });
         while let Some((cell, parent)) = grey.pop()? {
-            if self.region().cell_at(cell.address()).is_none() || self.is_garbage(cell) {
-                return Err(format!(
-                    "{cell:?} ({:?}) is reachable from {parent:?} and dead",
-                    self.region().state_of(cell)
-                )
-                .into());
-            }
+            let is_alive =
+                self.region().cell_at(cell.address()).is_some() && !self.is_garbage(cell);
+            ensure(is_alive, || {
+                let state = self.region().state_of(cell);
+                format!("{cell:?} ({state:?}) is reachable from {parent:?} and dead")
+            })?;
             if seen.add(cell)? {
                 let mut visit = |child| grey.push((child, Some(cell)));
                 // SAFETY: the walk has found the cell live.
@@ -374,110 +341,92 @@ impl<V: Vm> Heap<'_, V> {
 
     /// Invariant 18.
     fn verify_parts(&self) -> Result<(), Stop> {
-        self.for_each_block(|index, _| {
+        self.for_each_cell_state(|index, cell, state| {
             let block = self.region().block(index);
-            if block.has(NEEDS_SWEEP) {
-                return Ok(());
-            }
-            let (start, changing) = (self.region().address_of(index), block.changing_parts());
-            self.space().cells_of(index).try_for_each(|cell| {
-                let state = self.region().state_of(cell);
-                if state.is_old() || changing.has(cell.address() - start) {
-                    return Ok(());
-                }
-                Err(format!("invariant 18: {cell:?} is {state:?}").into())
-            })
+            let offset = cell.address() - self.region().address_of(index);
+            ensure(
+                block.has(NEEDS_SWEEP) || state.is_old() || block.changing_parts().has(offset),
+                || format!("invariant 18: {cell:?} is {state:?}"),
+            )
         })
     }
 
     /// The free runs of a block consist of its free cells, in address order, so that each is in
     /// one run. Also invariant 20.
     fn verify_runs(&self) -> Result<(), Stop> {
-        self.for_each_block(|index, width| {
+        let is_free = |cell| self.region().state_of(cell) == CellState::FREE;
+        for (index, width) in self.space().cell_blocks() {
             let block = self.region().block(index);
             if block.has(INHERITED) {
-                return match block.free() == 0 && !block.has(OWNED) {
-                    true => Ok(()),
-                    false => Err(format!("invariant 20: {index:?} has a run or an owner").into()),
-                };
+                ensure(block.free() == 0 && !block.has(OWNED), || {
+                    format!("invariant 20: {index:?} has a run or an owner")
+                })?;
+                continue;
             }
             if block.has(NEEDS_SWEEP | OWNED) {
-                return Ok(());
+                continue;
             }
-            let mut next = block.free();
-            let mut past = 0;
-            let mut in_runs = 0;
+            let (mut next, mut past, mut in_runs) = (block.free(), 0, 0);
             while next != 0 {
                 let run = Run::read(self.region(), next);
-                let mut address = run.start;
-                while address < run.end {
+                for address in (run.start..run.end).step_by(width.bytes()) {
                     let inside = self.region().block_at(address) == Some(index);
                     let cell = self.region().cell_in_any_state_at(address);
-                    let is_free = |cell| self.region().state_of(cell) == CellState::FREE;
-                    if !inside || !cell.is_some_and(is_free) || address < past {
-                        return Err(format!("run {run:?}: {address:#x} is not free").into());
-                    }
-                    address += width.bytes();
-                    past = address;
+                    ensure(
+                        inside && cell.is_some_and(is_free) && address >= past,
+                        || format!("run {run:?}: {address:#x} is not free"),
+                    )?;
+                    past = address + width.bytes();
                     in_runs += 1;
                 }
                 next = run.next;
             }
-            let mut free = 0;
-            for cell in self.space().cells_of(index) {
-                free += usize::from(self.region().state_of(cell) == CellState::FREE);
-            }
-            if free != in_runs {
-                return Err(
-                    format!("{index:?} has {free} free cells, {in_runs} in its runs").into(),
-                );
-            }
-            Ok(())
-        })
+            let free = self
+                .space()
+                .cells_of(index)
+                .filter(|&cell| is_free(cell))
+                .count();
+            ensure(free == in_runs, || {
+                format!("{index:?} has {free} free cells, {in_runs} in its runs")
+            })?;
+        }
+        Ok(())
     }
 
     /// Invariant 10.
     fn verify_lists(&self) -> Result<(), Stop> {
         let mut listed = HashMap::new();
-        self.with_lists(|lists| {
-            lists.try_for_each(|block, name| -> Result<(), Stop> {
-                listed.try_reserve(1)?;
-                match listed.insert(block, name) {
-                    None => Ok(()),
-                    Some(_) => Err(format!("invariant 10: {block:?} is listed twice").into()),
-                }
+        self.lists().try_for_each(|block, name| {
+            listed.try_reserve(1)?;
+            let is_new = listed.insert(block, name).is_none();
+            ensure(is_new, || {
+                format!("invariant 10: {block:?} is listed twice")
             })
         })?;
-        self.for_each_block(|index, _| {
+        for (index, _) in self.space().cell_blocks() {
             let block = self.region().block(index);
             if block.has(OWNED) {
-                return Ok(());
+                continue;
             }
             let expected = if block.has(NEEDS_SWEEP) {
                 Some(UNSWEPT)
-            } else if block.free() != 0 {
-                Some(AVAILABLE)
             } else {
-                None
+                (block.free() != 0).then_some(AVAILABLE)
             };
-            match listed.get(&index).copied() {
-                found if found == expected => Ok(()),
-                found => Err(format!(
-                    "invariant 10: {index:?} should be in {expected:?}, is in {found:?}"
-                )
-                .into()),
-            }
-        })
+            let found = listed.get(&index).copied();
+            ensure(found == expected, || {
+                format!("invariant 10: {index:?} should be in {expected:?}, is in {found:?}")
+            })?;
+        }
+        Ok(())
     }
 
     /// While poisoning is on, nobody has written to a free cell.
     fn verify_poison(&self) -> Result<(), Stop> {
         let mut disturbed = None;
         self.for_each_disturbed_cell(|cell| disturbed = disturbed.or(Some(cell)));
-        match disturbed {
-            None => Ok(()),
-            Some(cell) => Err(format!("somebody wrote to {cell:?}, which is free").into()),
-        }
+        let disturbed = disturbed.map(|cell| format!("somebody wrote to {cell:?}, which is free"));
+        disturbed.map_or(Ok(()), |broken| Err(Stop::Broken(broken)))
     }
 
     /// Counts free cells that somebody wrote to, while poisoning is on.
@@ -499,12 +448,21 @@ impl<V: Vm> Heap<'_, V> {
         }
     }
 
-    fn for_each_block(
+    /// Passes every cell to `verify`, free ones, too, with its block and state.
+    fn for_each_cell_state(
         &self,
-        mut visit: impl FnMut(BlockIndex, WidthIndex) -> Result<(), Stop>,
+        mut verify: impl FnMut(BlockIndex, Cell, CellState) -> Result<(), Stop>,
     ) -> Result<(), Stop> {
-        self.space()
-            .cell_blocks()
-            .try_for_each(|(block, width)| visit(block, width))
+        self.space().cell_blocks().try_for_each(|(block, _)| {
+            let mut cells = self.space().cells_of(block);
+            cells.try_for_each(|cell| verify(block, cell, self.region().state_of(cell)))
+        })
+    }
+}
+
+fn ensure(holds: bool, broken: impl FnOnce() -> String) -> Result<(), Stop> {
+    match holds {
+        true => Ok(()),
+        false => Err(Stop::Broken(broken())),
     }
 }

@@ -131,8 +131,7 @@ impl Program<'_> {
     fn ask_and_get(&self, asked: Scope, got: Scope) {
         let request = Request {
             scope: Some(asked),
-            sweep_now: true,
-            compact: None,
+            ..Request::EVERYTHING
         };
         assert_eq!(self.heap.collect(request), got);
         self.heap.verify().unwrap();
@@ -220,12 +219,7 @@ impl Program<'_> {
 }
 
 fn plain(references: usize) -> Shape {
-    Shape {
-        references,
-        weak: 0,
-        data_words: 0,
-        protected: true,
-    }
+    Shape::plain(references)
 }
 
 /// An object with many words beside its references.
@@ -674,8 +668,7 @@ fn a_boundary_that_has_no_room_makes_the_next_collection_a_full_one() {
             if !in_clearing {
                 p.heap.collect(Request {
                     scope: Some(Scope::Major),
-                    sweep_now: true,
-                    compact: None,
+                    ..Request::EVERYTHING
                 });
             }
             p.heap.finish_sweep();
@@ -1452,10 +1445,8 @@ fn weak_references_beyond_what_can_be_noted_are_strong_for_that_collection() {
         let mut previous = None;
         for _ in 0..HOLDERS {
             let holder = p.object(Shape {
-                references: 125,
                 weak: 124,
-                data_words: 0,
-                protected: true,
+                ..plain(125)
             });
             let watched = p.object(plain(0));
             for index in 0..124 {
@@ -1481,8 +1472,7 @@ fn a_dead_cell_is_released_once_and_only_when_its_block_is_swept() {
         let dead: Vec<_> = (0..cells).map(|_| p.object(plain(0)).address()).collect();
         p.heap.collect(Request {
             scope: Some(Scope::Minor),
-            sweep_now: false,
-            compact: None,
+            ..Request::default()
         });
         assert!(p.heap.is_sweeping());
         assert_eq!(p.heap.vm().released.borrow().len(), 0);
@@ -2053,8 +2043,7 @@ fn a_list_of_ten_million_cells_is_marked_without_recursion() {
                 for scope in [Scope::Full, Scope::Minor] {
                     p.heap.collect(Request {
                         scope: Some(scope),
-                        sweep_now: true,
-                        compact: None,
+                        ..Request::EVERYTHING
                     });
                 }
                 marked = p.heap.stats().marked_cells;
@@ -2146,9 +2135,8 @@ fn what_the_vm_has_no_memory_to_move_stays_whole() {
         });
         let compact = || {
             p.heap.collect(Request {
-                scope: Some(Scope::Full),
-                sweep_now: true,
                 compact: Some(Evacuation::Everything),
+                ..Request::EVERYTHING
             });
             p.heap.verify().unwrap();
         };

@@ -95,12 +95,7 @@ fn with_usual_program(run: impl FnOnce(&Program<'_>)) {
 
 impl Program<'_> {
     fn object(&self) -> Cell {
-        let shape = Shape {
-            references: 1,
-            weak: 0,
-            data_words: 0,
-            protected: true,
-        };
+        let shape = Shape::plain(1);
         // SAFETY: this program alone uses the cache.
         let cache = unsafe { &mut *self.cache.as_ptr() };
         match toy_vm::try_new_object(self.driver.heap, cache, 1, shape, Urgency::MustAllocate) {

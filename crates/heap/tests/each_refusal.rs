@@ -179,8 +179,7 @@ impl Grown<'_> {
             }
             self.heap.collect(Request {
                 scope: Some(Scope::Minor),
-                sweep_now: true,
-                compact: None,
+                ..Request::EVERYTHING
             });
         }
     }

@@ -41,10 +41,8 @@ fn with_region(bytes: usize, run: impl FnOnce(&mut Program<'_>)) {
 impl Program<'_> {
     fn try_object(&mut self) -> Option<Cell> {
         let shape = Shape {
-            references: 1,
-            weak: 0,
             data_words: 3,
-            protected: true,
+            ..Shape::plain(1)
         };
         // SAFETY: this program alone uses the cache.
         let cache = unsafe { self.cache.as_mut() };

@@ -101,8 +101,7 @@ impl Program<'_> {
     fn collect(&self, scope: Scope) {
         let request = Request {
             scope: Some(scope),
-            sweep_now: false,
-            compact: None,
+            ..Request::default()
         };
         assert_eq!(self.heap.collect(request), scope);
     }
@@ -343,9 +342,8 @@ fn a_compaction_finds_what_must_not_move_with_one_thread() {
             .borrow_mut()
             .push(root.address());
         p.heap.collect(Request {
-            scope: Some(Scope::Full),
-            sweep_now: true,
             compact: Some(Evacuation::Everything),
+            ..Request::EVERYTHING
         });
         p.heap.verify().unwrap();
         assert_eq!((p.threads(), p.heap.shared().helper_count()), (1, 0));

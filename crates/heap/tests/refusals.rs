@@ -9,8 +9,7 @@
 mod toy_vm;
 
 use ashlar_heap::{
-    Allocation, AllocationCache, Cell, Heap, PaceOptions, ParallelMarking, Request, Scope, Shared,
-    Urgency,
+    Allocation, AllocationCache, Cell, Heap, PaceOptions, ParallelMarking, Request, Shared, Urgency,
 };
 use toy_vm::{new_object, set_payload, store, try_new_object, Shape, ToyVm};
 
@@ -38,12 +37,7 @@ const LEAVES: usize = 5;
 /// collecting.
 fn make_branches(heap: &Heap<'_, ToyVm<'_>>, cache: &mut AllocationCache<'_>) {
     let new = |cache: &mut _, references| {
-        let shape = Shape {
-            references,
-            weak: 0,
-            data_words: 0,
-            protected: true,
-        };
+        let shape = Shape::plain(references);
         match try_new_object(heap, cache, 1, shape, Urgency::MustAllocate) {
             Allocation::Allocated(cell) => cell,
             outcome => panic!("{outcome:?}"),
@@ -82,11 +76,7 @@ fn memory_that_the_system_refuses_is_a_value_and_a_collection_without_any_loses_
     });
     limit_data(data_bytes());
     // More roots than the mark stack has room for before it grows.
-    let full = Request {
-        scope: Some(Scope::Full),
-        sweep_now: true,
-        compact: None,
-    };
+    let full = Request::EVERYTHING;
     heap.collect(full);
     let marked = heap.stats().marked_cells;
     let mut made = 0;

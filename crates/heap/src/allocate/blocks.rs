@@ -4,6 +4,7 @@ use std::ops::Range;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::empty_blocks::EmptyBlocks;
+use super::lists::ListedBlocks;
 use super::policy::Policy;
 use crate::layout::block::{BlockIndex, DIRTY};
 use crate::layout::kind::{Kind, KindByte};
@@ -41,8 +42,8 @@ pub(crate) struct BlockAllocator {
     pub(super) policy: Policy,
     /// The number of the block behind the run found last, for [`Policy::NextFit`].
     last_end: usize,
-    /// The first in the list of open blocks: a span may begin there behind the end of another.
-    pub(super) open: Option<BlockIndex>,
+    /// The open blocks: a span may begin there behind the end of another.
+    pub(super) open: ListedBlocks,
 }
 
 /// Blocks kept back until memory has run out: reporting that to the program takes memory,
@@ -131,14 +132,15 @@ impl BlockAllocator {
 }
 
 /// The block allocator while it is locked, and the region whose blocks it counts.
-pub(super) struct LockedAllocator<'a> {
+pub(crate) struct LockedAllocator<'a> {
     pub(super) region: &'a Region,
     pub(super) allocator: MutexGuard<'a, BlockAllocator>,
 }
 
 impl LockedAllocator<'_> {
-    /// Asserts invariants 8 and 9.
-    pub(super) fn verify(&self) -> Result<(), String> {
+    /// Asserts invariants 8, 9 and 19.
+    pub(crate) fn verify(&self) -> Result<(), String> {
+        self.verify_shared()?;
         let Self { region, allocator } = self;
         let (mut in_use, mut held) = (0, 0);
         for block in 0..region.committed_blocks() {
@@ -209,8 +211,8 @@ impl LockedAllocator<'_> {
         longest
     }
 
-    /// Takes the lowest empty block, for `kind`.
-    pub(super) fn take_one(&mut self, kind: Kind) -> Option<BlockIndex> {
+    /// Takes one block, the lowest empty one, for `kind`.
+    pub(crate) fn take_one(&mut self, kind: Kind) -> Option<BlockIndex> {
         if !self.has_room(1) {
             return None;
         }
@@ -223,9 +225,10 @@ impl LockedAllocator<'_> {
         Some(first)
     }
 
-    /// Takes `count` neighbouring blocks. They are marked as the rest of a span.
-    pub(super) fn take_run(&mut self, count: usize) -> Option<BlockIndex> {
-        let run = self.find_run_by_policy(count);
+    /// Takes `count` neighbouring blocks. They are marked as the rest of a span; the caller sets the
+    /// kind of the first one.
+    pub(crate) fn take_run(&mut self, count: usize) -> Option<BlockIndex> {
+        let run = self.find_run(self.allocator.policy, count);
         self.take_found(run, count)
     }
 
@@ -249,7 +252,7 @@ impl LockedAllocator<'_> {
 
     /// Takes the blocks from `first` to `end` if all are empty or were never handed out. Returns
     /// whether it has taken them.
-    pub(super) fn take_these(&mut self, first: BlockIndex, end: usize) -> bool {
+    pub(crate) fn take_these(&mut self, first: BlockIndex, end: usize) -> bool {
         let count = end - first.get();
         let are_free = end <= self.region.reserved_blocks()
             && (first.get()..end.min(self.allocator.used_limit))
@@ -262,7 +265,7 @@ impl LockedAllocator<'_> {
     }
 
     /// Takes back `count` blocks from `first` on.
-    pub(super) fn give(&mut self, first: BlockIndex, count: usize) {
+    pub(crate) fn give(&mut self, first: BlockIndex, count: usize) {
         let Self { region, allocator } = self;
         for index in 0..count {
             let block = first.after(index);
@@ -288,7 +291,7 @@ impl LockedAllocator<'_> {
     }
 
     /// Keeps the last blocks back again if there is enough room without them.
-    pub(super) fn close_reserve(&mut self) {
+    pub(crate) fn close_reserve(&mut self) {
         let free_blocks = self.region.reserved_blocks() - self.allocator.in_use;
         if free_blocks > 2 * RESERVE_BLOCKS {
             self.allocator.reserve_is_open = false;
@@ -296,11 +299,7 @@ impl LockedAllocator<'_> {
     }
 
     /// The first of `count` neighbouring empty blocks, as the policy chooses them.
-    pub(super) fn find_run_by_policy(&mut self, count: usize) -> Option<BlockIndex> {
-        self.find_run(self.allocator.policy, count)
-    }
-
-    fn find_run(&mut self, policy: Policy, count: usize) -> Option<BlockIndex> {
+    pub(super) fn find_run(&mut self, policy: Policy, count: usize) -> Option<BlockIndex> {
         let allocator = &mut self.allocator;
         let first = policy.find(&allocator.empty, count, allocator.last_end)?;
         if policy == Policy::NextFit {

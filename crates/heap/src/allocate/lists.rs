@@ -1,11 +1,53 @@
-//! Which cell blocks to allocate from next, by width.
+//! Lists of blocks, linked through their descriptors: which cell blocks to allocate from next, by
+//! width, and lists that a block may leave at any time.
 
-use crate::layout::block::{BlockIndex, HAS_YOUNG, NEEDS_SWEEP};
+use crate::layout::block::{Block, BlockIndex, HAS_YOUNG, LISTED, NEEDS_SWEEP};
+use crate::layout::region::Region;
 use crate::layout::width::{WidthIndex, WIDTH_COUNT};
 use crate::space::Space;
 
-/// A list of blocks, linked through their descriptors, in the order in which
-/// they were added.
+/// A list of blocks that are flagged [`LISTED`], the latest first.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct ListedBlocks {
+    pub(crate) first: Option<BlockIndex>,
+}
+
+impl ListedBlocks {
+    /// Puts a block in front, unless it is in the list.
+    pub(crate) fn add(&mut self, region: &Region, index: BlockIndex) {
+        let block = region.block(index);
+        if block.has(LISTED) {
+            return;
+        }
+        block.add(LISTED);
+        block.previous.set(None);
+        block.next.set(self.first);
+        if let Some(next) = self.first.replace(index) {
+            region.block(next).previous.set(Some(index));
+        }
+    }
+
+    /// Takes a block out, if it is in the list.
+    pub(crate) fn remove(&mut self, region: &Region, index: BlockIndex) {
+        let block = region.block(index);
+        if !block.has(LISTED) {
+            return;
+        }
+        block.remove(LISTED);
+        let (previous, next) = (block.previous.get(), block.next.get());
+        match previous {
+            Some(previous) => region.block(previous).next.set(next),
+            None => self.first = next,
+        }
+        if let Some(next) = next {
+            region.block(next).previous.set(previous);
+        }
+        block.next.set(None);
+        block.previous.set(None);
+    }
+}
+
+/// A list of cell blocks in the order in which they were added.
 #[derive(Clone, Copy, Debug, Default)]
 struct BlockList {
     first: Option<BlockIndex>,
@@ -14,9 +56,9 @@ struct BlockList {
 
 impl BlockList {
     fn push(&mut self, space: &Space, block: BlockIndex) {
-        space.region.block(block).set_next(None);
+        space.region.block(block).next.set(None);
         match self.last {
-            Some(last) => space.region.block(last).set_next(Some(block)),
+            Some(last) => space.region.block(last).next.set(Some(block)),
             None => self.first = Some(block),
         }
         self.last = Some(block);
@@ -24,7 +66,7 @@ impl BlockList {
 
     fn pop(&mut self, space: &Space) -> Option<BlockIndex> {
         let block = self.first?;
-        self.first = space.region.block(block).next();
+        self.first = space.region.block(block).next.get();
         if self.first.is_none() {
             self.last = None;
         }
@@ -70,8 +112,13 @@ impl<'space> BlockLists<'space> {
         self.available[width.index()].first.is_some()
     }
 
-    pub(crate) fn push_available(&mut self, width: WidthIndex, block: BlockIndex) {
-        self.available[width.index()].push(self.space, block);
+    /// Lists a block that needs no sweeping if it has a free run. Returns whether it has one.
+    pub(crate) fn list_if_available(&mut self, block: BlockIndex, width: WidthIndex) -> bool {
+        let has_run = self.space.region.block(block).free() != 0;
+        if has_run {
+            self.available[width.index()].push(self.space, block);
+        }
+        has_run
     }
 
     /// Forgets the blocks with free runs.
@@ -102,28 +149,28 @@ impl<'space> BlockLists<'space> {
     /// Sorts all cell blocks into lists after a collection: those that may hold
     /// dead cells need sweeping, the others are as they were.
     pub(crate) fn rebuild(&mut self, full: bool) {
+        self.sort(|block| {
+            let needs_sweep = full || block.has(HAS_YOUNG);
+            if needs_sweep {
+                block.add(NEEDS_SWEEP);
+            }
+            if full {
+                block.set_all_changing();
+            }
+            needs_sweep
+        });
+    }
+
+    /// Sorts all cell blocks into lists.
+    pub(crate) fn sort(&mut self, needs_sweep: impl Fn(&Block) -> bool) {
         *self = Self::new(self.space);
         for (index, width) in self.space.cell_blocks() {
             let block = self.space.region.block(index);
-            if full || block.has(HAS_YOUNG) {
-                block.add(NEEDS_SWEEP);
-                if full {
-                    block.set_all_changing();
-                }
+            if needs_sweep(block) {
                 self.unswept[width.index()].push(self.space, index);
                 self.unswept_blocks += 1;
-            } else if block.free() != 0 {
-                self.push_available(width, index);
-            }
-        }
-    }
-
-    /// Sorts all cell blocks into lists when none needs sweeping.
-    pub(crate) fn rebuild_swept(&mut self) {
-        *self = Self::new(self.space);
-        for (index, width) in self.space.cell_blocks() {
-            if self.space.region.block(index).free() != 0 {
-                self.push_available(width, index);
+            } else {
+                self.list_if_available(index, width);
             }
         }
     }
@@ -139,7 +186,7 @@ impl<'space> BlockLists<'space> {
                 let mut next = list.first;
                 while let Some(block) = next {
                     visit(block, name)?;
-                    next = self.space.region.block(block).next();
+                    next = self.space.region.block(block).next.get();
                 }
             }
         }

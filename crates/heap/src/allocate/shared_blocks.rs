@@ -70,43 +70,35 @@ pub(crate) enum SharedResize {
     NoRoom,
 }
 
-/// Whether a span has room behind an open block.
-enum Room {
-    Enough,
-    TooLittle,
-    /// No span has room, until a block behind becomes empty.
-    None,
-}
-
 impl Region {
     /// Whether the span that begins in this block may share a block: another may begin in its
     /// last block, or another may end in its first.
     pub(crate) fn span_may_share(&self, first: BlockIndex) -> bool {
         let (block, last) = (self.block(first), self.last_of_span(first));
-        block.span_start() != 0 || last != first && self.block(last).overhang() != 0
+        block.span_start.get() != 0 || last != first && self.block(last).overhang.get() != 0
     }
 
     /// The bytes that belong to the span that begins in this block.
     pub(crate) fn span_bytes(&self, first: BlockIndex) -> usize {
         let (block, last) = (self.block(first), self.last_of_span(first));
-        let end = match self.block(last).overhang() {
+        let end = match self.block(last).overhang.get() {
             overhang if overhang != 0 && last != first => overhang,
             _ => BLOCK_BYTES,
         };
-        (last.get() - first.get()) * BLOCK_BYTES + end - block.span_start()
+        (last.get() - first.get()) * BLOCK_BYTES + end - block.span_start.get()
     }
 
     fn last_of_span(&self, first: BlockIndex) -> BlockIndex {
-        first.after(self.block(first).span_blocks().max(1) - 1)
+        first.after(self.block(first).span_blocks.get().max(1) - 1)
     }
 }
 
 impl Space {
     /// Takes a span that overhangs its whole blocks. Returns the block in which it begins.
     pub(crate) fn take_overhanging(&self, span: Overhanging) -> Option<BlockIndex> {
-        let mut locked = self.lock_allocator();
+        let mut locked = self.lock_blocks();
         let count = span.whole_blocks + 1;
-        let run = locked.find_run_by_policy(count);
+        let run = locked.find_run(locked.allocator.policy, count);
         let first = match locked.find_open(span, run) {
             Some(open) => open,
             None => locked.take_found(run, count)?,
@@ -117,14 +109,14 @@ impl Space {
 
     /// Takes back a span, whether it shares blocks or not.
     pub(crate) fn give_span(&self, first: BlockIndex) {
-        let mut locked = self.lock_allocator();
+        let mut locked = self.lock_blocks();
         let region = locked.region;
         let block = region.block(first);
-        let mut given = first.get()..first.get() + block.span_blocks();
+        let mut given = first.get()..first.get() + block.span_blocks.get();
         given.end = locked.end_span(first, given.end);
-        if block.overhang() != 0 {
-            block.set_span_start(0);
-            block.set_span_blocks(0);
+        if block.overhang.get() != 0 {
+            block.span_start.set(0);
+            block.span_blocks.set(0);
             region.set_kind(first, Kind::SpanRest);
             block.add(REST_DIRTY);
             given.start += 1;
@@ -135,19 +127,19 @@ impl Space {
 
     /// Changes the size of a span that may share a block.
     pub(crate) fn resize_shared(&self, first: BlockIndex, size: usize) -> SharedResize {
-        let mut locked = self.lock_allocator();
+        let mut locked = self.lock_blocks();
         let region = locked.region;
         if !region.span_may_share(first) {
             return SharedResize::NotShared;
         }
         let block = region.block(first);
-        let (start, old) = (block.span_start(), block.span_blocks());
+        let (start, old) = (block.span_start.get(), block.span_blocks.get());
         let last = first.after(old - 1);
         let new = (start + size).div_ceil(BLOCK_BYTES);
         if size <= region.span_bytes(first) {
             if new < old {
                 let end = locked.end_span(first, first.get() + old);
-                block.set_span_blocks(new);
+                block.span_blocks.set(new);
                 locked.give_range(first.get() + new..end);
             }
             return SharedResize::Done;
@@ -177,10 +169,10 @@ impl LockedAllocator<'_> {
         if before.is_some_and(|before| self.is_open(before) && self.begins_in(before, span)) {
             return before;
         }
-        let mut next = self.allocator.open;
+        let mut next = self.allocator.open.first;
         for _ in 0..TRIES {
             let open = next?;
-            next = self.region.block(open).next();
+            next = self.region.block(open).next.get();
             if run.is_none_or(|run| open < run) && self.begins_in(open, span) {
                 return Some(open);
             }
@@ -189,35 +181,23 @@ impl LockedAllocator<'_> {
     }
 
     /// Takes the blocks of a span that begins in the block `open`, if there is room for the span,
-    /// and returns whether there is. If there is room for no span, `open` leaves the list.
+    /// and returns whether there is. If no span has room, until a block behind becomes empty,
+    /// `open` leaves the list.
     fn begins_in(&mut self, open: BlockIndex, span: Overhanging) -> bool {
-        match self.room_behind(open, span) {
-            Room::Enough => self.take_behind(open, span),
-            Room::TooLittle => false,
-            Room::None => {
-                self.unlist(open);
-                false
-            }
-        }
-    }
-
-    fn room_behind(&self, open: BlockIndex, span: Overhanging) -> Room {
-        let start = self.region.block(open).overhang();
-        let last = open.get() + span.whole_blocks;
+        let start = self.region.block(open).overhang.get();
+        let (last, end) = (open.get() + span.whole_blocks, start + span.bytes);
         let ends_in =
             |block: usize, end: usize| self.is_free(block) || self.has_room_before_span(block, end);
-        if !ends_in(open.get() + 1, start + 1) {
-            return Room::None;
-        }
-        let end = start + span.bytes;
-        let is_enough = end <= SHARED_BYTES
+        let has_any_room = ends_in(open.get() + 1, start + 1);
+        let has_room = has_any_room
+            && end <= SHARED_BYTES
             && last < self.region.reserved_blocks()
             && (open.get() + 1..last).all(|block| self.is_free(block))
             && ends_in(last, end);
-        match is_enough {
-            true => Room::Enough,
-            false => Room::TooLittle,
+        if !has_any_room {
+            self.unlist(open);
         }
+        has_room && self.take_behind(open, last)
     }
 
     /// Whether the block is empty, or was never handed out.
@@ -233,13 +213,14 @@ impl LockedAllocator<'_> {
         }
         let index = BlockIndex(block as u32);
         let block = self.region.block(index);
-        self.region.kind(index) == Kind::Span && block.overhang() == 0 && block.span_start() >= end
+        self.region.kind(index) == Kind::Span
+            && block.overhang.get() == 0
+            && block.span_start.get() >= end
     }
 
-    /// Takes the empty blocks of a span that begins in the block `open`. Returns whether they can
-    /// be had.
-    fn take_behind(&mut self, open: BlockIndex, span: Overhanging) -> bool {
-        let last = open.get() + span.whole_blocks;
+    /// Takes the empty blocks of a span that begins in the block `open` and ends in `last`. Returns
+    /// whether they can be had.
+    fn take_behind(&mut self, open: BlockIndex, last: usize) -> bool {
         let end = last + usize::from(self.is_free(last));
         end == open.get() + 1 || self.take_these(open.after(1), end)
     }
@@ -248,7 +229,7 @@ impl LockedAllocator<'_> {
     fn begin_overhanging(&mut self, first: BlockIndex, span: Overhanging) {
         let region = self.region;
         let block = region.block(first);
-        let start = block.overhang();
+        let start = block.overhang.get();
         if start != 0 {
             self.unlist(first);
         }
@@ -257,10 +238,10 @@ impl LockedAllocator<'_> {
         }
         let last = first.after(span.whole_blocks);
         region.block(last).add(DIRTY);
-        region.block(last).set_overhang(start + span.bytes);
+        region.block(last).overhang.set(start + span.bytes);
         block.remove(REST_DIRTY);
-        block.set_span_start(start);
-        block.set_span_blocks(span.whole_blocks + 1);
+        block.span_start.set(start);
+        block.span_blocks.set(span.whole_blocks + 1);
         region.set_kind(first, Kind::Span);
         self.list_if_open(last);
     }
@@ -274,7 +255,7 @@ impl LockedAllocator<'_> {
         }
         self.unlist(last);
         let block = self.region.block(last);
-        block.set_overhang(0);
+        block.overhang.set(0);
         block.remove(REST_DIRTY);
         match self.region.kind(last) {
             Kind::Span => end - 1,
@@ -290,7 +271,7 @@ impl LockedAllocator<'_> {
 
     /// Whether a span ends at the beginning of the block, no span begins in it, and one could.
     fn is_open(&self, index: BlockIndex) -> bool {
-        let overhang = self.region.block(index).overhang();
+        let overhang = self.region.block(index).overhang.get();
         overhang != 0
             && overhang + PAYLOAD_ALIGN <= SHARED_BYTES
             && self.region.kind(index) == Kind::SpanRest
@@ -298,35 +279,13 @@ impl LockedAllocator<'_> {
 
     /// Puts a block in the list if another span may begin in it.
     pub(super) fn list_if_open(&mut self, index: BlockIndex) {
-        let block = self.region.block(index);
-        if !self.is_open(index) || block.has(LISTED) {
-            return;
+        if self.is_open(index) {
+            self.allocator.open.add(self.region, index);
         }
-        block.add(LISTED);
-        block.set_previous(None);
-        block.set_next(self.allocator.open);
-        if let Some(next) = self.allocator.open {
-            self.region.block(next).set_previous(Some(index));
-        }
-        self.allocator.open = Some(index);
     }
 
     fn unlist(&mut self, index: BlockIndex) {
-        let block = self.region.block(index);
-        if !block.has(LISTED) {
-            return;
-        }
-        block.remove(LISTED);
-        let (previous, next) = (block.previous(), block.next());
-        match previous {
-            Some(previous) => self.region.block(previous).set_next(next),
-            None => self.allocator.open = next,
-        }
-        if let Some(next) = next {
-            self.region.block(next).set_previous(previous);
-        }
-        block.set_next(None);
-        block.set_previous(None);
+        self.allocator.open.remove(self.region, index);
     }
 
     /// Asserts invariant 19.
@@ -336,28 +295,28 @@ impl LockedAllocator<'_> {
         for number in 1..self.allocator.used_limit {
             let index = BlockIndex(number as u32);
             let block = region.block(index);
-            let overhang = block.overhang();
+            let overhang = block.overhang.get();
             if overhang == 0 {
                 continue;
             }
             let before = region.kind(BlockIndex(number as u32 - 1));
             let is_right = matches!(before, Kind::Span | Kind::SpanRest)
                 && match region.kind(index) {
-                    Kind::Span => block.span_start() >= overhang && !block.has(LISTED),
-                    kind => kind == Kind::SpanRest && block.span_start() == 0,
+                    Kind::Span => block.span_start.get() >= overhang && !block.has(LISTED),
+                    kind => kind == Kind::SpanRest && block.span_start.get() == 0,
                 };
             if !is_right || overhang > SHARED_BYTES {
                 return Err(format!("invariant 19: the overhang in block {number}"));
             }
             listed += usize::from(block.has(LISTED));
         }
-        let mut next = self.allocator.open;
+        let mut next = self.allocator.open.first;
         while let Some(open) = next {
-            if listed == 0 || region.block(open).overhang() == 0 {
+            if listed == 0 || region.block(open).overhang.get() == 0 {
                 return Err(format!("invariant 19: block {} is listed", open.get()));
             }
             listed -= 1;
-            next = region.block(open).next();
+            next = region.block(open).next.get();
         }
         match listed {
             0 => Ok(()),

@@ -3,11 +3,12 @@
 use super::blocks::{LockedAllocator, Released};
 use super::policy::Policy;
 use crate::layout::block::{BlockIndex, DIRTY, REST_DIRTY};
-use crate::layout::kind::{Kind, KindByte};
+use crate::layout::kind::KindByte;
 use crate::space::Space;
 
 impl Space {
-    pub(super) fn lock_allocator(&self) -> LockedAllocator<'_> {
+    /// The block allocator, for as long as the caller keeps what this returns.
+    pub(crate) fn lock_blocks(&self) -> LockedAllocator<'_> {
         LockedAllocator {
             region: &self.region,
             allocator: self.blocks.lock(),
@@ -24,37 +25,10 @@ impl Space {
         self.blocks.lock().policy = policy;
     }
 
-    /// Takes one block, the lowest empty one, for `kind`.
-    pub(crate) fn take_block(&self, kind: Kind) -> Option<BlockIndex> {
-        self.lock_allocator().take_one(kind)
-    }
-
-    /// Takes `count` neighbouring blocks. They are marked as the rest of a
-    /// span; the caller sets the kind of the first one.
-    pub(crate) fn take_span(&self, count: usize) -> Option<BlockIndex> {
-        self.lock_allocator().take_run(count)
-    }
-
-    /// Takes the `count` blocks from `first` on if all are empty. Returns whether it has taken
-    /// them.
-    pub(crate) fn extend_span(&self, first: BlockIndex, count: usize) -> bool {
-        self.lock_allocator().take_these(first, first.get() + count)
-    }
-
-    /// Keeps the last blocks back again if there is enough room without them.
-    pub(crate) fn close_reserve(&self) {
-        self.lock_allocator().close_reserve();
-    }
-
-    /// Takes back `count` blocks from `first` on.
-    pub(crate) fn give_blocks(&self, first: BlockIndex, count: usize) {
-        self.lock_allocator().give(first, count);
-    }
-
     /// The number of the first block that is empty and holds memory, not counting the `count`
     /// lowest such blocks; the end of the used blocks when there is none.
     pub(crate) fn behind_held_blocks(&self, count: usize) -> usize {
-        let locked = self.lock_allocator();
+        let locked = self.lock_blocks();
         let behind = locked.held().nth(count);
         behind.unwrap_or(locked.allocator.used_limit)
     }
@@ -72,7 +46,7 @@ impl Space {
         let LockedAllocator {
             region,
             mut allocator,
-        } = self.lock_allocator();
+        } = self.lock_blocks();
         let mut released = Released::default();
         for index in from..allocator.used_limit {
             let block_index = BlockIndex(index as u32);
@@ -80,9 +54,9 @@ impl Space {
             let gone = match region.kind_byte(block_index) {
                 KindByte::SPAN_REST if block.has(REST_DIRTY) => region.release_rest(block_index),
                 KindByte::EMPTY if block.has(DIRTY) => {
-                    let idle = block.idle_collections().saturating_add(1);
-                    block.set_idle_collections(idle);
-                    if idle <= idle_collections {
+                    let idle = block.idle_collections.get() + 1;
+                    block.idle_collections.set(idle);
+                    if idle <= usize::from(idle_collections) {
                         continue;
                     }
                     let gone = region.release(block_index, 1);
@@ -108,7 +82,7 @@ impl Space {
     /// which are the last to be taken: up to `blocks` of them, from the longest run. Returns how
     /// many; 0 when the system refuses.
     pub(crate) fn release_highest_run(&self, surplus: usize, blocks: usize) -> usize {
-        let mut locked = self.lock_allocator();
+        let mut locked = self.lock_blocks();
         let Some(run) = locked.longest_run_of_highest(surplus, blocks) else {
             return 0;
         };
@@ -124,12 +98,5 @@ impl Space {
         }
         locked.allocator.note_released(held);
         held
-    }
-
-    /// Asserts invariants 8, 9 and 19.
-    pub(crate) fn verify_blocks(&self) -> Result<(), String> {
-        let locked = self.lock_allocator();
-        locked.verify_shared()?;
-        locked.verify()
     }
 }

@@ -48,20 +48,6 @@ impl<'a> Forwarding<'a> {
     }
 }
 
-/// Where `cell` is now.
-pub(crate) fn location_of(region: &Region, cell: Cell) -> Cell {
-    // SAFETY: a cell moves to a cell.
-    unsafe { Cell::from_address(location(region, cell.address())) }
-}
-
-/// Copies what `from` begins with to `to`, which was free. Both are at least
-/// `bytes` wide.
-pub(super) fn copy(region: &Region, from: Cell, to: Cell, bytes: usize) {
-    let (source, target) = (region.pointer(from.address()), region.pointer(to.address()));
-    // SAFETY: both are cells and different: one is live, the other was free.
-    unsafe { std::ptr::copy_nonoverlapping(source, target, bytes) };
-}
-
 /// Leaves the new address behind in a cell whose contents are somewhere else.
 pub(super) fn forward(region: &Region, from: Cell, to: Cell, header: usize) {
     let words = region.pointer(from.address()).cast::<usize>();

@@ -1,6 +1,6 @@
 //! Moving cells: a free cell of the wanted width, a copy, a forwarding address.
 
-use super::forward::{copy, forward};
+use super::forward::forward;
 use super::plan::Plan;
 use crate::allocate::cursor::AllocationCache;
 use crate::layout::block::{BlockIndex, EMPTYING, LEFT};
@@ -17,9 +17,22 @@ pub(crate) fn move_cells(
     vm: &impl Moving,
     take_block: impl Fn(WidthIndex) -> Option<BlockIndex>,
 ) -> Moves {
-    let mut mover = Mover::new(space, plan, vm, take_block);
+    let mut mover = Mover {
+        space,
+        vm,
+        take_block,
+        cursors: AllocationCache::new(space),
+        plan,
+        destinations: plan.destinations.each_ref().map(|blocks| blocks.iter()),
+        past_others: [false; WIDTH_COUNT],
+        moves: Moves::default(),
+    };
     mover.move_all();
-    mover.end()
+    // The blocks that are not full yet.
+    for width in WidthIndex::all() {
+        mover.cursors.retire(width);
+    }
+    mover.moves
 }
 
 /// Where the next cells go.
@@ -35,26 +48,12 @@ struct Mover<'a, M, T> {
     moves: Moves,
 }
 
-/// Cells that came and went, by width.
+/// How many cells have moved.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Moves {
-    pub(crate) arrived: [u64; WIDTH_COUNT],
-    pub(crate) left: [u64; WIDTH_COUNT],
-}
-
-impl Moves {
-    /// Adds the moves of another compaction.
-    pub(crate) fn add(&mut self, other: &Self) {
-        for width in 0..WIDTH_COUNT {
-            self.arrived[width] += other.arrived[width];
-            self.left[width] += other.left[width];
-        }
-    }
-
-    /// How many cells have moved in all.
-    pub(crate) fn cells(&self) -> u64 {
-        self.left.iter().sum()
-    }
+    pub(crate) cells: u64,
+    /// By width: the cells that came less those that went.
+    pub(crate) gained_cells: [i64; WIDTH_COUNT],
 }
 
 impl<'a, M, T> Mover<'a, M, T>
@@ -62,19 +61,6 @@ where
     M: Moving,
     T: Fn(WidthIndex) -> Option<BlockIndex>,
 {
-    fn new(space: &'a Space, plan: &'a Plan, vm: &'a M, take_block: T) -> Self {
-        Self {
-            space,
-            vm,
-            take_block,
-            cursors: AllocationCache::new(space),
-            plan,
-            destinations: std::array::from_fn(|width| plan.destinations[width].iter()),
-            past_others: [false; WIDTH_COUNT],
-            moves: Moves::default(),
-        }
-    }
-
     fn move_all(&mut self) {
         for &(cell, wanted) in &self.plan.changing {
             let width = self.space.region.width_of(cell);
@@ -83,23 +69,14 @@ where
         // Blocks taken from here on are not to be emptied.
         for (block, width) in self.space.cell_blocks() {
             if self.space.region.block(block).has(EMPTYING) {
-                self.empty(block, width);
+                self.move_cells(block, width, |_| true);
             }
         }
         for width in WidthIndex::all() {
             if let Some(block) = self.plan.drained[width.index()] {
-                self.drain(block, width);
+                self.move_cells(block, width, |mover| mover.has_room_elsewhere(width));
             }
         }
-    }
-
-    fn empty(&mut self, block: BlockIndex, width: WidthIndex) {
-        self.move_cells(block, width, |_| true);
-    }
-
-    /// Moves cells of this block while there is room in blocks in use that are not drained.
-    fn drain(&mut self, block: BlockIndex, width: WidthIndex) {
-        self.move_cells(block, width, |mover| mover.has_room_elsewhere(width));
     }
 
     fn move_cells(
@@ -122,7 +99,10 @@ where
         let Some(to) = self.take(wanted, from) else {
             return;
         };
-        copy(region, from, to, width.bytes().min(wanted.bytes()));
+        let bytes = width.bytes().min(wanted.bytes());
+        let (source, target) = (region.pointer(from.address()), region.pointer(to.address()));
+        // SAFETY: both are cells, at least this wide and different: one is live, the other was free.
+        unsafe { std::ptr::copy_nonoverlapping(source, target, bytes) };
         // One of the two is left behind: `to`, if the VM could not move the cell.
         // SAFETY: both are cells of this heap, and the second is a copy.
         let has_moved = unsafe { self.vm.moved(from, to, width, wanted) };
@@ -132,8 +112,9 @@ where
         if !has_moved {
             return;
         }
-        self.moves.left[width.index()] += 1;
-        self.moves.arrived[wanted.index()] += 1;
+        self.moves.cells += 1;
+        self.moves.gained_cells[width.index()] -= 1;
+        self.moves.gained_cells[wanted.index()] += 1;
     }
 
     /// A free cell, in the state of the one that is going to move there.
@@ -168,28 +149,16 @@ where
     /// before and is not to be drained.
     fn has_room_elsewhere(&mut self, width: WidthIndex) -> bool {
         let index = width.index();
-        loop {
-            if self.past_others[index] {
-                return false;
-            }
+        while !self.past_others[index] {
             if self.cursors.has_room(width) {
                 return true;
             }
             let next = self.destinations[index].as_slice().first();
-            if next.is_none() || next.copied() == self.plan.drained[index] {
-                return false;
-            }
-            if self.next_block(width).is_none() {
+            let is_drained = next.is_none() || next.copied() == self.plan.drained[index];
+            if is_drained || self.next_block(width).is_none() {
                 return false;
             }
         }
-    }
-
-    /// Gives up the blocks that are not full yet.
-    fn end(mut self) -> Moves {
-        for width in WidthIndex::all() {
-            self.cursors.retire(width);
-        }
-        self.moves
+        false
     }
 }

@@ -7,7 +7,6 @@ use crate::heap::{Heap, Request};
 use crate::pace::Scope;
 use crate::stress::Stress;
 use crate::vm::Vm;
-use crate::work_budget::WorkBudget;
 
 /// What wants memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -45,27 +44,10 @@ pub(super) struct Situation {
 pub(super) enum Plan {
     /// With the program stopped to its end.
     AtOnce(Request),
-    /// In slices: the first or the next one now.
-    Slice(Slice),
-}
-
-/// What one slice may do.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Slice {
-    /// The work of this many cells.
-    Cells(usize),
-    /// This much time.
-    Time(Duration),
-}
-
-impl Slice {
-    /// The work budget of a slice that begins now.
-    pub(super) fn work_budget(self) -> WorkBudget {
-        match self {
-            Self::Cells(cells) => WorkBudget::cells(cells),
-            Self::Time(time) => WorkBudget::time(time),
-        }
-    }
+    /// In slices, the first or the next one now: it may do the work of this many cells.
+    SliceOfCells(usize),
+    /// The same: it may take this much time.
+    SliceOfTime(Duration),
 }
 
 impl Situation {
@@ -87,9 +69,9 @@ impl Situation {
         match self.slice_time {
             // Before cells move, everything has to be marked again, in one stop.
             _ if wanted.compact.is_some() || self.stress.move_everything => at_once,
-            _ if self.stress.slice_cells > 0 => Plan::Slice(Slice::Cells(self.stress.slice_cells)),
+            _ if self.stress.slice_cells > 0 => Plan::SliceOfCells(self.stress.slice_cells),
             Some(time) if self.stress.collect_every == 0 && !self.is_short_of_room => {
-                Plan::Slice(Slice::Time(time))
+                Plan::SliceOfTime(time)
             }
             _ => at_once,
         }
@@ -124,7 +106,7 @@ mod tests {
 
     #[test]
     fn a_collection_is_done_in_slices_unless_that_is_turned_off() {
-        let slice = Plan::Slice(Slice::Time(SLICE_TIME));
+        let slice = Plan::SliceOfTime(SLICE_TIME);
         assert_eq!(usual().plan(Wanted::default()), slice);
         let off = Situation {
             slice_time: None,
@@ -147,7 +129,7 @@ mod tests {
     fn what_moves_is_marked_at_once_even_when_slices_are_asked_for() {
         let mut moving = usual();
         moving.stress.slice_cells = 100;
-        let slice = Plan::Slice(Slice::Cells(100));
+        let slice = Plan::SliceOfCells(100);
         assert_eq!(moving.plan(PAYLOADS), slice);
         let compact = Some(Evacuation::Sparse);
         let wanted = Wanted {

@@ -65,7 +65,8 @@ impl<'shared, V: Vm, W: World> Driver<'_, 'shared, V, W> {
             self.heap.note_resident();
             match Situation::of(self.heap).plan(wanted) {
                 Plan::AtOnce(request) => self.run(request),
-                Plan::Slice(slice) => self.run_slice(wanted, slice.work_budget()),
+                Plan::SliceOfCells(cells) => self.run_slice(wanted, WorkBudget::cells(cells)),
+                Plan::SliceOfTime(time) => self.run_slice(wanted, WorkBudget::time(time)),
             }
         });
     }

@@ -54,7 +54,7 @@ impl<'shared, V: Vm> Heap<'shared, V> {
     ) -> Allocation {
         assert!(cache.is_of(self.space()), "the cache is another heap's");
         let handed_bytes = cache.take_handed();
-        self.hand_out(handed_bytes);
+        self.state.borrow_mut().hand_out(handed_bytes);
         let bytes_until_due = self.bytes_until_due();
         if urgency == Urgency::MayCollect && (bytes_until_due == 0 || self.stress_is_due()) {
             return Allocation::NeedsCollection;
@@ -69,7 +69,7 @@ impl<'shared, V: Vm> Heap<'shared, V> {
         };
         loop {
             if let Some(bytes) = cache.next_run(width, cells_at_most) {
-                self.hand_out(bytes);
+                self.state.borrow_mut().hand_out(bytes);
                 if !is_stressed {
                     let bytes_left = bytes_until_due.saturating_sub(bytes);
                     cache.allow(bytes_left.min(ALLOWANCE_BYTES));
@@ -84,10 +84,6 @@ impl<'shared, V: Vm> Heap<'shared, V> {
                 None => return Allocation::OutOfMemory,
             }
         }
-    }
-
-    fn hand_out(&self, bytes: usize) {
-        self.collector.borrow_mut().hand_out(bytes, self.shared);
     }
 
     /// Lets the last blocks be taken, because the program is about to learn that memory is out,
@@ -129,8 +125,8 @@ impl<'shared, V: Vm> Heap<'shared, V> {
 
     /// An empty block from the block allocator, made one free run.
     pub(crate) fn take_empty_block(&self, width: WidthIndex) -> Option<BlockIndex> {
-        let block = self.space().take_block(Kind::Cells(width))?;
-        self.collector.borrow_mut().blocks_taken[width.index()] += 1;
+        let block = self.space().lock_blocks().take_one(Kind::Cells(width))?;
+        self.state.borrow_mut().counts.of(width).blocks_taken += 1;
         let start = self.region().address_of(block);
         Run {
             start,
@@ -146,8 +142,7 @@ impl<'shared, V: Vm> Heap<'shared, V> {
     }
 
     pub(super) fn pop_available(&self, width: WidthIndex) -> Option<BlockIndex> {
-        let lists = &mut self.collector.borrow_mut().lists;
-        lists.pop_available(width)
+        self.state.borrow_mut().sweep.lists.pop_available(width)
     }
 
     /// Makes an allocation cache. It is the caller's until [`Heap::drop_cache`]; the heap retires
@@ -160,7 +155,7 @@ impl<'shared, V: Vm> Heap<'shared, V> {
     /// the promise.
     pub fn new_cache(&self) -> NonNull<AllocationCache<'shared>> {
         let cache = NonNull::from(Box::leak(Box::new(AllocationCache::new(self.space()))));
-        self.collector.borrow_mut().caches.push(cache);
+        self.state.borrow_mut().caches.push(cache);
         cache
     }
 
@@ -170,13 +165,13 @@ impl<'shared, V: Vm> Heap<'shared, V> {
     /// The cache must come from [`Heap::new_cache`] of this heap and must not
     /// be used any more.
     pub unsafe fn drop_cache(&self, cache: NonNull<AllocationCache<'shared>>) {
-        self.collector.borrow_mut().caches.retain(|c| *c != cache);
+        self.state.borrow_mut().caches.retain(|c| *c != cache);
         // SAFETY: the cache was leaked from a box, and nobody else has it.
         let mut cache = unsafe { Box::from_raw(cache.as_ptr()) };
         self.retire_cache(&mut cache);
-        let mut collector = self.collector.borrow_mut();
+        let counts = &mut self.state.borrow_mut().counts;
         for width in WidthIndex::all() {
-            collector.allocated_by_retired[width.index()] += cache.allocated_cells(width);
+            counts.of(width).allocated_by_retired += cache.allocated_cells(width);
         }
     }
 
@@ -184,7 +179,7 @@ impl<'shared, V: Vm> Heap<'shared, V> {
         // Whoever has two caches may have swapped what is in them.
         assert!(cache.is_of(self.space()), "the cache is another heap's");
         let handed_bytes = cache.take_handed();
-        self.hand_out(handed_bytes);
+        self.state.borrow_mut().hand_out(handed_bytes);
         for width in WidthIndex::all() {
             if let Some(block) = cache.retire(width) {
                 self.list_if_available(block, width);
@@ -196,7 +191,7 @@ impl<'shared, V: Vm> Heap<'shared, V> {
     pub(super) fn leave_caches(&self) {
         self.each_cache(|heap, cache| {
             let handed_bytes = cache.take_handed();
-            heap.hand_out(handed_bytes);
+            heap.state.borrow_mut().hand_out(handed_bytes);
             for width in WidthIndex::all() {
                 cache.leave(width);
             }
@@ -216,7 +211,7 @@ impl<'shared, V: Vm> Heap<'shared, V> {
         self.each_cache(|heap, cache| {
             heap.retire_cache(cache);
             // Whatever else retires caches needs to borrow this, too.
-            let _collector = heap.collector.borrow_mut();
+            let _state = heap.state.borrow_mut();
             visit(cache);
         });
     }
@@ -224,7 +219,7 @@ impl<'shared, V: Vm> Heap<'shared, V> {
     fn each_cache(&self, mut visit: impl FnMut(&Self, &mut AllocationCache<'_>)) {
         // No copy of the list: there may be no memory for one.
         for index in 0.. {
-            let cache = self.collector.borrow().caches.get(index).copied();
+            let cache = self.state.borrow().caches.get(index).copied();
             let Some(mut cache) = cache else { return };
             // SAFETY: caches live until `drop_cache`, and nobody has a reference to one
             // when the heap is asked for anything but cells (`new_cache`).

@@ -39,7 +39,7 @@ impl<V: Vm> Heap<'_, V> {
     #[inline(always)]
     pub unsafe fn needs_barrier(&self, parent: Cell, child: Cell) -> bool {
         // By far the most frequent stage first.
-        if self.stage.is_idle() {
+        if self.collection.is_idle() {
             return self.must_note(parent, child);
         }
         match self.stage() {
@@ -93,7 +93,7 @@ impl<V: Vm> Heap<'_, V> {
         if !self.stage().is_tracing() {
             self.may_have_been_stored_into(parent);
         } else if self.states().get(parent).is_marked() {
-            self.marker().rescan_written(parent);
+            self.marker().rescans.add_written(parent);
         }
     }
 

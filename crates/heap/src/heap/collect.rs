@@ -3,14 +3,14 @@
 
 use std::sync::atomic::Ordering::Relaxed;
 
-use super::collection::{Collection, Cycle, Stage};
+use super::collection::{Cycle, Stage};
 use super::slice_schedule::LENGTH_MAX;
+use super::state::State;
 use super::{Heap, Progress};
 use crate::layout::block::BlockIndex;
 use crate::layout::cell_state::{those_with, Ageing, CellState};
-use crate::mark::marker::Marker;
+use crate::mark::marker::{Marker, Noting};
 use crate::mark::marking::Marking;
-use crate::mark::pending_store::Noting;
 use crate::mark::pile::Team;
 use crate::mark::Mode;
 use crate::pace::Scope;
@@ -42,10 +42,13 @@ impl<V: Vm> Heap<'_, V> {
                 false => Mode::AtOnce,
             };
             self.begin(scope, |_| mode);
-        } else if self.is_outrun() {
-            *work = WorkBudget::unlimited();
         } else {
-            work.lengthen_to(1 + self.lengthening());
+            let pacing = &self.state.borrow().pacing;
+            let fresh_bytes = pacing.fresh_bytes();
+            match pacing.slices.schedule.is_outrun(fresh_bytes) {
+                true => *work = WorkBudget::unlimited(),
+                false => work.lengthen_to(1 + pacing.slices.lengthening(fresh_bytes)),
+            }
         }
         match self.mark_within(work) {
             Some(scope) => Progress::Marked(scope),
@@ -71,26 +74,24 @@ impl<V: Vm> Heap<'_, V> {
         }
     }
 
-    /// Begins the collection again, as a full one. Returns what it is from now on.
-    fn restart_as_full(&self, marker: &mut Marker, cycle: Cycle) -> Cycle {
+    /// Begins the collection again, as a full one.
+    fn restart_as_full(&self, marker: &mut Marker, cycle: Cycle) {
         marker.restart();
-        let mut collector = self.collector.borrow_mut();
-        *collector.stats.collections_of(cycle.scope) -= 1;
-        *collector.stats.collections_of(Scope::Full) += 1;
-        collector.pace.note_restart_as_full();
-        collector.slices.begin_anew();
-        drop(collector);
+        let State { pacing, counts, .. } = &mut *self.state.borrow_mut();
+        *counts.totals.collections_of(cycle.scope) -= 1;
+        *counts.totals.collections_of(Scope::Full) += 1;
+        pacing.pace.note_restart_as_full();
+        // This marking is no example for others.
+        pacing.slices.schedule.tells_nothing();
         let full = Cycle {
             scope: Scope::Full,
             marked_before: 0,
             later_remarks: 0,
+            cleared_blocks: 0,
+            blocks: self.space().blocks.used_limit(),
             ..cycle
         };
-        self.enter(Collection::Clearing {
-            cycle: full,
-            uncleared: 0..self.space().blocks.used_limit(),
-        });
-        full
+        self.collection.enter(Stage::Clearing, Some(full));
     }
 
     /// Runs `work`, a collection or a slice of one, at a moment when the program may have called
@@ -101,7 +102,7 @@ impl<V: Vm> Heap<'_, V> {
     /// before `work`, which marks the cell that is to be stored. And a parent that a root refers
     /// to is remembered afterwards if it became old now, or was remembered before.
     pub fn between_barrier_and_store<R>(&self, work: impl FnOnce() -> R) -> R {
-        self.marker().set_pending_store(Noting::WhatMayChange);
+        self.marker().noting = Noting::WhatMayChange;
         if let Some(cycle) = self.cycle().filter(|_| self.stage().is_tracing()) {
             self.shared
                 .while_collecting(|| self.marking(&mut self.marker(), &cycle).trace_roots());
@@ -119,7 +120,7 @@ impl<V: Vm> Heap<'_, V> {
             // Nothing is black, and what is remembered will be forgotten.
             return;
         }
-        self.marker().set_pending_store(Noting::Everything);
+        self.marker().noting = Noting::Everything;
         self.shared.while_collecting(|| {
             let mut marker = self.marker();
             match self.cycle() {
@@ -134,13 +135,13 @@ impl<V: Vm> Heap<'_, V> {
     }
 
     fn remember_noted_roots(&self) {
-        self.marker().set_pending_store(Noting::Nothing);
+        self.marker().noting = Noting::Nothing;
         self.remember_noted();
     }
 
     fn remember_noted(&self) {
         loop {
-            let noted = self.marker().pop_noted();
+            let noted = self.marker().noted.pop();
             let Some(cell) = noted else { return };
             // A white cell will be traced; or it is dead, because the marking has begun again.
             if self.states().get(cell).is_marked() {
@@ -161,28 +162,9 @@ impl<V: Vm> Heap<'_, V> {
         self.shared.is_collecting()
     }
 
-    /// The scope of the collection in progress.
-    pub(crate) fn scope(&self) -> Option<Scope> {
-        self.cycle().map(|cycle| cycle.scope)
-    }
-
-    /// How many blocks clearing has done, for the verifier.
-    pub(crate) fn cleared_blocks(&self) -> usize {
-        match &self.collector.borrow().collection {
-            Collection::Clearing { uncleared, .. } => uncleared.start,
-            _ => 0,
-        }
-    }
-
-    // ── States ──────────────────────────────────────────────────────────────
-
-    fn cycle(&self) -> Option<Cycle> {
-        self.collector.borrow().collection.cycle()
-    }
-
-    pub(super) fn enter(&self, collection: Collection) {
-        self.stage.follow(&collection);
-        self.collector.borrow_mut().collection = collection;
+    /// The collection in progress.
+    pub(crate) fn cycle(&self) -> Option<Cycle> {
+        self.collection.cycle()
     }
 
     /// Begins a collection of the scope `asked`, or of the one that pacing chooses; `mode` says
@@ -192,49 +174,58 @@ impl<V: Vm> Heap<'_, V> {
     #[inline(never)]
     pub(super) fn begin(&self, asked: Option<Scope>, mode: impl FnOnce(Scope) -> Mode) -> Scope {
         let measure = self.measure_all();
-        let (overflowed, counts) = {
+        let (overflowed, marked) = {
             let marker = self.marker();
             let overflowed = marker.remembered.has_overflowed() || marker.boundary.has_overflowed();
             (overflowed, marker.worker.counts)
         };
         let asked = if overflowed { Some(Scope::Full) } else { asked };
-        let mut collector = self.collector.borrow_mut();
-        let mut scope = collector.pace.start(measure, asked);
+        let mut state = self.state.borrow_mut();
+        let State {
+            pacing,
+            sweep,
+            counts,
+            ..
+        } = &mut *state;
+        let mut scope = pacing.pace.start(measure, asked);
         if scope == Scope::Minor && asked.is_none() && self.stress().no_minor {
             scope = Scope::Major;
         }
-        collector.count_fresh_anew(self.shared);
+        pacing.count_fresh_anew();
         let need = self.space().blocks.take_need();
-        collector.surplus.note_nursery(need.unused, need.fresh);
-        let (planned_bytes, cells) = collector.pace.marking_plan(scope, measure);
-        collector.slices.begin(scope, planned_bytes, cells);
-        let all_blocks = 0..self.space().blocks.used_limit();
-        let (marked_before, uncleared) = match scope {
-            Scope::Minor => (counts.old_cells, 0..0),
-            Scope::Major => (counts.settled_cells, all_blocks),
-            Scope::Full => (0, all_blocks),
-        };
-        *collector.stats.collections_of(scope) += 1;
-        drop(collector);
+        sweep.surplus.note_nursery(need.unused, need.fresh);
+        let (planned_bytes, cells) = pacing.pace.marking_plan(scope, measure);
+        pacing.slices.begin(scope, planned_bytes, cells);
+        *counts.totals.collections_of(scope) += 1;
+        drop(state);
         let cycle = Cycle {
             scope,
             mode: mode(scope),
-            marked_before,
+            blocks: match scope {
+                Scope::Minor => 0,
+                Scope::Major | Scope::Full => self.space().blocks.used_limit(),
+            },
+            cleared_blocks: 0,
+            marked_before: match scope {
+                Scope::Minor => marked.old_cells,
+                Scope::Major => marked.settled_cells,
+                Scope::Full => 0,
+            },
             later_remarks: 0,
             has_been_paused: false,
         };
-        self.enter(Collection::Clearing { cycle, uncleared });
+        self.collection.enter(Stage::Clearing, Some(cycle));
         scope
     }
 
     /// Marks as much as `work` allows. Returns the scope of the collection if marking is over
     /// then.
     pub(super) fn mark_within(&self, work: &mut WorkBudget) -> Option<Scope> {
-        let cycle = self.cycle()?;
+        self.cycle()?;
         self.shared.assert_at_rest();
         let mark = || {
             let mut marker = self.marker();
-            let is_over = self.mark_stages(&mut marker, &cycle, work);
+            let is_over = self.mark_stages(&mut marker, work);
             match is_over {
                 true => marker.end(),
                 false => marker.pause(),
@@ -242,37 +233,40 @@ impl<V: Vm> Heap<'_, V> {
             is_over
         };
         let is_over = self.counting_cpu(|| self.shared.while_collecting(mark));
+        // The collection may have become a full one.
+        let cycle = self.cycle()?;
         if !is_over {
-            self.pause();
+            self.pause(cycle);
             return None;
         }
-        // The collection may have become a full one.
-        let scope = self.scope().unwrap_or(cycle.scope);
-        self.end_marking();
+        self.end_marking(cycle);
         self.remember_noted();
-        self.start_sweep(scope);
+        self.start_sweep(cycle.scope);
         self.verify_if_wanted();
-        Some(scope)
+        Some(cycle.scope)
     }
 
     /// Does what is left of a marking, as far as `work` allows. Returns whether marking is over.
-    fn mark_stages(&self, marker: &mut Marker, cycle: &Cycle, work: &mut WorkBudget) -> bool {
+    fn mark_stages(&self, marker: &mut Marker, work: &mut WorkBudget) -> bool {
+        let Some(mut cycle) = self.cycle() else {
+            return true;
+        };
         let mut marking = if self.stage() == Stage::Clearing {
-            if !self.clear_marks(cycle.scope, work) {
+            if !self.clear_marks(cycle, work) {
                 return false;
             }
             if cycle.scope == Scope::Major && marker.boundary.has_overflowed() {
                 // The program has stored into a settled cell that could not be noted.
-                let full = self.restart_as_full(marker, *cycle);
-                return self.mark_stages(marker, &full, work);
+                self.restart_as_full(marker, cycle);
+                return self.mark_stages(marker, work);
             }
             marker.begin(self.states(), cycle.scope, self.ageing(cycle.scope));
-            self.enter(Collection::Remark(*cycle));
-            let mut marking = self.marking(marker, cycle);
+            self.collection.enter(Stage::Remark, Some(cycle));
+            let mut marking = self.marking(marker, &cycle);
             marking.begin_first_remark();
             marking
         } else {
-            let mut marking = self.marking(marker, cycle);
+            let mut marking = self.marking(marker, &cycle);
             // What earlier slices left, before the roots are traced again.
             if !marking.trace_grey(work) || !work.is_mostly_left() {
                 return false;
@@ -280,10 +274,8 @@ impl<V: Vm> Heap<'_, V> {
             // After a remark in vain the next one may take longer.
             let times = 1 << cycle.later_remarks.min(LENGTH_MAX.ilog2());
             work.lengthen_to((work.length() * times).min(LENGTH_MAX));
-            self.enter(Collection::Remark(Cycle {
-                later_remarks: cycle.later_remarks + 1,
-                ..*cycle
-            }));
+            cycle.later_remarks += 1;
+            self.collection.enter(Stage::Remark, Some(cycle));
             // What a remark begins with is done in one piece, and takes nothing of the budget.
             work.beside(|| marking.begin_remark());
             marking
@@ -317,39 +309,36 @@ impl<V: Vm> Heap<'_, V> {
     }
 
     /// Notes that the program goes on although marking is not over.
-    fn pause(&self) {
-        let marked_cells = self.marker().worker.counts.marked_cells();
-        let mut collector = self.collector.borrow_mut();
-        if let Some(cycle) = collector.collection.cycle_mut() {
-            cycle.has_been_paused = true;
-        }
+    fn pause(&self, mut cycle: Cycle) {
+        cycle.has_been_paused = true;
+        let (mut stage, mut newly_marked_cells) = (self.stage(), 0);
         // While clearing, the count is still that of the previous collection.
-        let mut newly_marked_cells = 0;
-        if let Collection::Tracing(cycle) | Collection::Remark(cycle) = collector.collection {
+        if stage.is_tracing() {
+            let marked_cells = self.marker().worker.counts.marked_cells();
             newly_marked_cells = marked_cells.saturating_sub(cycle.marked_before);
-            collector.collection = Collection::Tracing(cycle);
-            self.stage.follow(&collector.collection);
+            stage = Stage::Tracing;
         }
-        collector.note_slice(newly_marked_cells, self.shared);
-        collector.plan_next_slice(self.shared);
+        self.collection.enter(stage, Some(cycle));
+        let pacing = &mut self.state.borrow_mut().pacing;
+        let fresh_bytes = pacing.fresh_bytes();
+        pacing.slices.note_slice(fresh_bytes, newly_marked_cells);
     }
 
     /// Ends a marking: everything live is marked.
-    fn end_marking(&self) {
-        let mut collector = self.collector.borrow_mut();
-        let handed_bytes = collector.fresh_bytes(self.shared);
-        if let Some(cycle) = collector.collection.cycle() {
-            collector.pace.note_marked(cycle.scope, handed_bytes);
+    fn end_marking(&self, cycle: Cycle) {
+        {
+            let pacing = &mut self.state.borrow_mut().pacing;
+            let handed_bytes = pacing.fresh_bytes();
+            pacing.pace.note_marked(cycle.scope, handed_bytes);
             // Any other may leave garbage: cells that it does not look at, or that died meanwhile.
-            collector.latest_is_exact = cycle.scope == Scope::Full && !cycle.has_been_paused;
-            collector.slices.end(cycle.scope);
+            pacing.latest_is_exact = cycle.scope == Scope::Full && !cycle.has_been_paused;
+            pacing.slices.end(cycle.scope);
         }
-        drop(collector);
-        self.enter(Collection::Idle);
+        self.collection.enter(Stage::Idle, None);
         self.retire_caches();
         // What the program was handed during the marking has been marked or found
         // dead with the rest: it is not fresh any more.
-        self.collector.borrow_mut().count_fresh_anew(self.shared);
+        self.state.borrow_mut().pacing.count_fresh_anew();
     }
 
     // ── Clearing ────────────────────────────────────────────────────────────
@@ -357,20 +346,18 @@ impl<V: Vm> Heap<'_, V> {
     /// Makes every cell white, except that a major collection leaves settled ones black. Old
     /// cells stay old: they are marked again when they are found, or freed. Returns false when
     /// `work` is used up before.
-    fn clear_marks(&self, scope: Scope, work: &mut WorkBudget) -> bool {
+    fn clear_marks(&self, mut cycle: Cycle, work: &mut WorkBudget) -> bool {
         /// Clearing a block takes about as long as marking this many cells.
         const CELLS_PER_BLOCK: usize = 8;
-        let mut collector = self.collector.borrow_mut();
-        let Collection::Clearing { uncleared, .. } = &mut collector.collection else {
-            return true;
-        };
-        for index in uncleared.by_ref() {
-            self.clear_marks_of(BlockIndex(index as u32), scope == Scope::Major);
+        for index in cycle.cleared_blocks..cycle.blocks {
+            self.clear_marks_of(BlockIndex(index as u32), cycle.scope == Scope::Major);
+            cycle.cleared_blocks = index + 1;
             if !work.spend(CELLS_PER_BLOCK) {
                 break;
             }
         }
-        ExactSizeIterator::len(uncleared) == 0
+        self.collection.enter(Stage::Clearing, Some(cycle));
+        cycle.cleared_blocks == cycle.blocks
     }
 
     fn clear_marks_of(&self, block: BlockIndex, leaves_settled: bool) {

@@ -1,13 +1,4 @@
-//! Where a collection is.
-//!
-//! ```text
-//!       begin              marks are cleared           nothing grey is left
-//! idle ───────→ clearing ────────────────────→ remark ──────────────────────→ idle
-//!                                              │    ↑
-//!                     the budget is used up:   │    │  nothing grey is left,
-//!                     the program goes on      ↓    │  and half of the budget
-//!                                             tracing
-//! ```
+//! Where a collection is. ARCHITECTURE.md draws its stages.
 //!
 //! A *remark* traces the roots, the cells without a barrier, and the cells into which something
 //! unknown was stored, with the program stopped. When nothing is grey afterwards, marking is over
@@ -16,7 +7,7 @@
 //! on, and another remark is tried later. New cells are white, because no barrier is called when
 //! the program fills them.
 
-use std::ops::Range;
+use std::cell::Cell as StdCell;
 use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
 
 use crate::mark::Mode;
@@ -68,26 +59,15 @@ impl Stage {
     }
 }
 
-/// The collection in progress.
-#[derive(Debug)]
-pub(super) enum Collection {
-    Idle,
-    Clearing {
-        cycle: Cycle,
-        /// Blocks that may have marks of earlier collections. Lower ones have been cleared,
-        /// higher ones have new cells only.
-        uncleared: Range<usize>,
-    },
-    Tracing(Cycle),
-    Remark(Cycle),
-    Moving,
-}
-
 /// What a collection is from its beginning to the end of marking.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Cycle {
-    pub(super) scope: Scope,
+pub(crate) struct Cycle {
+    pub(crate) scope: Scope,
     pub(super) mode: Mode,
+    /// The blocks whose marks are taken off are the lowest: so many, and so many of them have been
+    /// cleared. Higher ones have new cells only.
+    pub(super) blocks: usize,
+    pub(crate) cleared_blocks: usize,
     /// Cells marked at the beginning: the old ones in a minor collection, the settled ones
     /// in a major one.
     pub(super) marked_before: usize,
@@ -97,48 +77,26 @@ pub(super) struct Cycle {
     pub(super) has_been_paused: bool,
 }
 
-impl Collection {
-    fn stage(&self) -> Stage {
-        match self {
-            Self::Idle => Stage::Idle,
-            Self::Clearing { .. } => Stage::Clearing,
-            Self::Tracing(_) => Stage::Tracing,
-            Self::Remark(_) => Stage::Remark,
-            Self::Moving => Stage::Moving,
-        }
-    }
-
-    pub(super) fn cycle(&self) -> Option<Cycle> {
-        match *self {
-            Self::Clearing { cycle, .. } | Self::Tracing(cycle) | Self::Remark(cycle) => {
-                Some(cycle)
-            }
-            Self::Idle | Self::Moving => None,
-        }
-    }
-
-    pub(super) fn cycle_mut(&mut self) -> Option<&mut Cycle> {
-        match self {
-            Self::Clearing { cycle, .. } | Self::Tracing(cycle) | Self::Remark(cycle) => {
-                Some(cycle)
-            }
-            Self::Idle | Self::Moving => None,
-        }
-    }
+/// The collection in progress.
+#[derive(Debug)]
+pub(super) struct Collection {
+    /// The [`Stage`], an atomic for those who ask without the VM's lock.
+    stage: AtomicU8,
+    /// There is one exactly while the stage [is marking](Stage::is_marking).
+    cycle: StdCell<Option<Cycle>>,
 }
 
-/// The [`Stage`], for those who ask without the VM's lock.
-#[derive(Debug)]
-pub(super) struct StageByte(AtomicU8);
-
-impl StageByte {
-    pub(super) fn new() -> Self {
-        Self(AtomicU8::new(Stage::Idle as u8))
+impl Collection {
+    pub(super) fn none() -> Self {
+        Self {
+            stage: AtomicU8::new(Stage::Idle as u8),
+            cycle: StdCell::new(None),
+        }
     }
 
     #[inline(always)]
-    pub(super) fn get(&self) -> Stage {
-        match self.0.load(Relaxed) {
+    pub(super) fn stage(&self) -> Stage {
+        match self.stage.load(Relaxed) {
             0 => Stage::Idle,
             1 => Stage::Clearing,
             2 => Stage::Tracing,
@@ -147,16 +105,22 @@ impl StageByte {
         }
     }
 
-    pub(super) fn as_ptr(&self) -> *const u8 {
-        self.0.as_ptr()
+    pub(super) fn stage_byte(&self) -> *const u8 {
+        self.stage.as_ptr()
     }
 
     #[inline(always)]
     pub(super) fn is_idle(&self) -> bool {
-        self.0.load(Relaxed) == Stage::Idle as u8
+        self.stage.load(Relaxed) == Stage::Idle as u8
     }
 
-    pub(super) fn follow(&self, collection: &Collection) {
-        self.0.store(collection.stage() as u8, Relaxed);
+    pub(super) fn cycle(&self) -> Option<Cycle> {
+        self.cycle.get()
+    }
+
+    pub(super) fn enter(&self, stage: Stage, cycle: Option<Cycle>) {
+        debug_assert_eq!(cycle.is_some(), stage.is_marking());
+        self.cycle.set(cycle);
+        self.stage.store(stage as u8, Relaxed);
     }
 }

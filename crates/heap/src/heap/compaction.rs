@@ -1,9 +1,9 @@
 //! Compacting the heap: when cells may move, and the order of what is done then.
 
-use super::collection::Collection;
 use super::{Heap, Stage};
 use crate::compact::forward::{self, Forwarding};
-use crate::compact::{self, Evacuation, Moves, Plan};
+use crate::compact::{self, Evacuation, Plan};
+use crate::layout::region::Cell;
 use crate::pace::Scope;
 use crate::vm::{Moving, Vm};
 
@@ -49,32 +49,29 @@ impl<V: Vm> Heap<'_, V> {
     #[inline(never)]
     pub(super) fn compact(&self, evacuation: Evacuation) {
         let Some(vm) = self.vm.moving() else { return };
-        self.collector.borrow_mut().stats.compactions += 1;
+        self.state.borrow_mut().counts.totals.compactions += 1;
         self.take_over_blocks(None);
         vm.compaction_begins();
         let plan = Plan::make(self.space(), vm, evacuation);
         if plan.moves_nothing() {
             return;
         }
-        self.while_moving(|| {
+        self.shared.assert_at_rest();
+        self.collection.enter(Stage::Moving, None);
+        // Payloads that are freed from here on count as swept.
+        self.shared.payloads.set_sweeping(true);
+        self.shared.while_collecting(|| {
             let take_block = |width| self.take_empty_block(width);
-            self.count_moves(&compact::move_cells(self.space(), &plan, vm, take_block));
+            let moves = compact::move_cells(self.space(), &plan, vm, take_block);
+            self.state.borrow_mut().counts.add_moves(&moves);
             self.update_references(vm);
             compact::settle(self.space(), self.stress().poison, |block, width| {
                 self.give_block(block, width);
             });
-            self.collector.borrow_mut().lists.rebuild_swept();
+            self.state.borrow_mut().sweep.lists.sort(|_| false);
         });
-    }
-
-    /// Runs `work`, which moves cells. Payloads that `work` frees count as swept.
-    fn while_moving(&self, work: impl FnOnce()) {
-        self.shared.assert_at_rest();
-        self.enter(Collection::Moving);
-        self.payloads_sweeping(true);
-        self.shared.while_collecting(work);
-        self.payloads_sweeping(false);
-        self.enter(Collection::Idle);
+        self.shared.payloads.set_sweeping(false);
+        self.collection.enter(Stage::Idle, None);
     }
 
     fn update_references(&self, vm: &impl Moving) {
@@ -83,15 +80,10 @@ impl<V: Vm> Heap<'_, V> {
         // SAFETY: the walk shows live cells.
         self.for_each_cell_unswept(|cell, width| unsafe { vm.update_cell(cell, width, now) });
         vm.update_roots(now);
-        let location = |cell| forward::location_of(self.region(), cell);
+        // SAFETY: a cell moves to a cell.
+        let location = |cell: Cell| unsafe { Cell::from_address(self.location(cell.address())) };
         let mut marker = self.marker();
         marker.remembered.relocate(location);
         marker.boundary.relocate(location);
-    }
-
-    fn count_moves(&self, moves: &Moves) {
-        let mut collector = self.collector.borrow_mut();
-        collector.moves.add(moves);
-        collector.stats.moved_cells += moves.cells();
     }
 }

@@ -16,6 +16,7 @@
 
 use std::ops::Range;
 
+use super::state::Inherited;
 use super::Heap;
 use crate::layout::block::{BlockIndex, INHERITED, NEEDS_SWEEP, OWNED};
 use crate::layout::cell_state::CellState;
@@ -29,38 +30,29 @@ use crate::vm::Vm;
 /// The most blocks that a collection asks about. Each takes about 2 microseconds.
 const ASKED_BLOCKS: usize = 256;
 
-/// What the collector remembers of inherited blocks.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Inherited {
-    /// Blocks of cells that are flagged [`INHERITED`].
-    blocks: usize,
-    /// The number of the block from which the next collection goes on asking.
-    next: usize,
-}
-
 impl<V: Vm> Heap<'_, V> {
     /// Makes all that the heap holds inherited: this process has just been forked, and the VM is
     /// stopped. Caches of payloads are to be flushed afterwards
     /// ([`ThreadCache::flush`](crate::ThreadCache::flush)).
     pub fn inherit(&self) {
         self.leave_caches();
-        let mut collector = self.collector.borrow_mut();
-        collector.lists.forget_available();
-        collector.inherited = Inherited::default();
-        collector.pace.begin_in_child();
+        let mut state = self.state.borrow_mut();
+        state.sweep.lists.forget_available();
+        state.inherited = Inherited::default();
+        state.pacing.pace.begin_in_child();
         self.shared.payloads.inherit(self.space());
         for (index, _) in self.space().cell_blocks() {
             let block = self.region().block(index);
             debug_assert!(!block.has(OWNED));
             block.set_free(0);
             block.add(INHERITED);
-            collector.inherited.blocks += 1;
+            state.inherited.blocks += 1;
         }
     }
 
     /// Blocks of cells that this process has from its parent and has not taken over.
     pub fn inherited_blocks(&self) -> usize {
-        self.collector.borrow().inherited.blocks
+        self.state.borrow().inherited.blocks
     }
 
     /// Takes over some of the blocks that no other process shares. Each block of cells is about
@@ -83,11 +75,10 @@ impl<V: Vm> Heap<'_, V> {
                 self.clean(index, width);
             }
         }
-        self.shared
-            .payloads
-            .take_over(self.space(), asked, |index| {
-                all || self.is_shared(pages.as_ref(), index) == Some(false)
-            });
+        let mut pool = self.shared.payloads.lock();
+        pool.take_over(self.space(), asked, |index| {
+            all || self.is_shared(pages.as_ref(), index) == Some(false)
+        });
     }
 
     /// The numbers of the blocks that this collection asks about, or of all blocks.
@@ -96,7 +87,7 @@ impl<V: Vm> Heap<'_, V> {
         if all {
             return 0..used_limit;
         }
-        let inherited = &mut self.collector.borrow_mut().inherited;
+        let inherited = &mut self.state.borrow_mut().inherited;
         let asked = inherited.next..used_limit.min(inherited.next + ASKED_BLOCKS);
         inherited.next = if asked.end < used_limit { asked.end } else { 0 };
         asked
@@ -128,7 +119,7 @@ impl<V: Vm> Heap<'_, V> {
         let block = self.region().block(index);
         if block.has(INHERITED) {
             block.remove(INHERITED);
-            self.collector.borrow_mut().inherited.blocks -= 1;
+            self.state.borrow_mut().inherited.blocks -= 1;
         }
     }
 

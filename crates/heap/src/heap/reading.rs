@@ -65,18 +65,12 @@ impl<V: Vm> Heap<'_, V> {
 
     /// Totals so far.
     pub fn stats(&self) -> Stats {
-        let collector = self.collector.borrow();
-        Stats {
-            blocks_taken: collector.blocks_taken.iter().sum(),
-            blocks_given: collector.blocks_given.iter().sum(),
-            freed_cells: collector.freed.iter().sum(),
-            ..collector.stats
-        }
+        self.state.borrow().counts.stats()
     }
 
     /// Collections that have begun so far, of whatever scope. Cheaper than all of [`Heap::stats`].
     pub fn collections(&self) -> usize {
-        self.collector.borrow().stats.collections()
+        self.state.borrow().counts.totals.collections()
     }
 
     /// Blocks that hold cells.
@@ -96,38 +90,12 @@ impl<V: Vm> Heap<'_, V> {
 
     /// Cells allocated so far, by width.
     pub fn allocated_cells(&self) -> [u64; WIDTH_COUNT] {
-        let collector = self.collector.borrow();
-        let mut allocated = collector.allocated_by_retired;
-        for cache in collector.caches() {
-            for width in WidthIndex::all() {
-                allocated[width.index()] += cache.allocated_cells(width);
-            }
-        }
-        allocated
+        self.width_usage().map(|width| width.allocated_cells)
     }
 
     /// What is in the heap, width by width.
     pub fn width_usage(&self) -> [WidthUsage; WIDTH_COUNT] {
-        let allocated = self.allocated_cells();
-        let collector = self.collector.borrow();
-        let (moves, freed) = (&collector.moves, &collector.freed);
-        let mut usage = [WidthUsage::default(); WIDTH_COUNT];
-        for width in WidthIndex::all() {
-            let index = width.index();
-            let blocks = collector.blocks_taken[index] - collector.blocks_given[index];
-            usage[index] = WidthUsage {
-                width_bytes: width.bytes(),
-                blocks,
-                blocks_taken: collector.blocks_taken[index],
-                cells: blocks * width.cells_per_block(),
-                live_cells: (allocated[index] + moves.arrived[index]
-                    - freed[index]
-                    - moves.left[index]) as usize,
-                allocated_cells: allocated[index],
-                freed_cells: freed[index],
-            };
-        }
-        usage
+        self.state.borrow().width_usage()
     }
 
     /// What is in the heap now.

@@ -156,7 +156,8 @@ impl SliceSchedule {
         (1 + self.times_late(handed_bytes)).min(HASTE_MAX)
     }
 
-    /// Whether even the most haste was too little.
+    /// Whether the program has been handed so much since marking began that even the most haste
+    /// was too little.
     pub(crate) fn is_outrun(&self, handed_bytes: usize) -> bool {
         self.times_late(handed_bytes) >= OUTRUN
     }

@@ -21,35 +21,26 @@ impl<V: Vm> Heap<'_, V> {
             0 => usize::MAX,
             cells => cells,
         });
-        self.collector.borrow_mut().stress_countdown = stress.collect_every;
+        self.stress_countdown.set(stress.collect_every);
         self.retire_caches();
         if stress.poison {
-            self.poison_everything_free();
-        }
-    }
-
-    fn poison_everything_free(&self) {
-        for (block, width) in self.space().cell_blocks() {
-            poison_block(self.space(), block, width);
+            for (block, width) in self.space().cell_blocks() {
+                poison_block(self.space(), block, width);
+            }
         }
     }
 
     pub(super) fn stress_is_due(&self) -> bool {
-        let Stress {
-            collect_every: every,
-            slice_cells,
-            ..
-        } = self.stress.get();
-        if every == 0 || slice_cells != 0 {
-            return slice_cells != 0;
+        let stress = self.stress.get();
+        if stress.collect_every == 0 || stress.slice_cells != 0 {
+            return stress.slice_cells != 0;
         }
-        let mut collector = self.collector.borrow_mut();
-        collector.stress_countdown = collector.stress_countdown.saturating_sub(1);
-        if collector.stress_countdown > 0 {
-            return false;
-        }
-        collector.stress_countdown = every;
-        true
+        let left = self.stress_countdown.get().saturating_sub(1);
+        self.stress_countdown.set(match left {
+            0 => stress.collect_every,
+            _ => left,
+        });
+        left == 0
     }
 
     /// The request, changed to move everything if that switch is on.

@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use super::state::{State, Sweep};
 use super::Heap;
 use crate::allocate::cursor::AllocationCache;
 use crate::allocate::surplus::Surplus;
@@ -11,7 +12,6 @@ use crate::layout::BLOCK_BYTES;
 use crate::os;
 use crate::pace::Scope;
 use crate::sweep::free_cells::poison_cell;
-use crate::sweep::pacer::SweepPacer;
 use crate::sweep::{sweep_block, Swept};
 use crate::vm::Vm;
 use crate::work_budget::WorkBudget;
@@ -35,29 +35,49 @@ impl<V: Vm> Heap<'_, V> {
             let marker = self.marker();
             (marker.worker.counts, marker.boundary.cells().len())
         };
-        let mut collector = self.collector.borrow_mut();
-        collector.lists.rebuild(scope != Scope::Minor);
-        collector.stats.marked_cells = counts.marked_cells();
-        collector.stats.old_cells = counts.old_cells;
-        collector.stats.settled_cells = counts.settled_cells;
-        collector.stats.boundary_cells = boundary_cells;
-        // Early, because dead cells hold memory, but not at once.
-        let planned_bytes = collector.pace.nursery_bytes() / 16;
-        let unswept_blocks = collector.lists.unswept_blocks();
-        collector.sweep_pacer = SweepPacer::new(planned_bytes, unswept_blocks);
+        let mut state = self.state.borrow_mut();
+        let nursery_bytes = state.pacing.pace.nursery_bytes();
+        state.sweep.begin(scope, nursery_bytes);
+        let stats = &mut state.counts.totals;
+        stats.marked_cells = counts.marked_cells();
+        stats.old_cells = counts.old_cells;
+        stats.settled_cells = counts.settled_cells;
+        stats.boundary_cells = boundary_cells;
         if scope != Scope::Minor {
-            collector.stats.marking_threads = counts.threads;
-            collector.release_from = Some(0);
+            stats.marking_threads = counts.threads;
         }
+    }
+
+    /// Has slices free what the collection found dead, without waiting for new
+    /// cells to need the place: for a heap that is filled with payloads.
+    pub fn sweep_in_slices(&self) {
+        if self.is_sweeping() {
+            let pacing = &mut self.state.borrow_mut().pacing;
+            pacing.slices.sweeps = true;
+            pacing.slices.plan_next(pacing.fresh_bytes());
+        }
+    }
+
+    /// Frees dead cells, as many as `work` allows. Returns whether none is left.
+    pub fn sweep_slice(&self, work: &mut WorkBudget) -> bool {
+        if self.is_sweeping() {
+            let pacing = &self.state.borrow().pacing;
+            work.lengthen_to(1 + pacing.slices.lengthening(pacing.fresh_bytes()));
+        }
+        let is_swept = self.sweep_within(work);
+        let pacing = &mut self.state.borrow_mut().pacing;
+        if is_swept {
+            pacing.slices.sweeps = false;
+            pacing.slices.next_bytes = 0;
+        } else {
+            pacing.slices.plan_next(pacing.fresh_bytes());
+        }
+        is_swept
     }
 
     /// Sweeps as much as `work` allows. Returns whether everything is swept.
     pub fn sweep_within(&self, work: &mut WorkBudget) -> bool {
-        while self.sweep_next(None) {
-            if !work.spend_step(CELLS_PER_SWEPT_BLOCK) {
-                break;
-            }
-        }
+        while self.sweep_next(None) && work.spend_step(CELLS_PER_SWEPT_BLOCK) {}
         let is_swept = !self.is_sweeping();
         if is_swept {
             self.release_idle_blocks(work);
@@ -74,7 +94,7 @@ impl<V: Vm> Heap<'_, V> {
         };
         let start = Instant::now();
         let result = sweep(&mut work);
-        let pacer = &mut self.collector.borrow_mut().sweep_pacer;
+        let pacer = &mut self.state.borrow_mut().sweep.pacer;
         pacer.note_spent(start.elapsed());
         result
     }
@@ -82,11 +102,9 @@ impl<V: Vm> Heap<'_, V> {
     /// Time that allocations may still sweep now; `None` when there is no limit.
     fn sweep_time_left(&self) -> Option<Duration> {
         let time_max = self.pauses.sweep_time_max()?;
-        let collector = self.collector.borrow();
-        if collector.pace.is_short_of_room() {
-            return None;
-        }
-        Some(collector.sweep_pacer.time_left(time_max))
+        let State { pacing, sweep, .. } = &*self.state.borrow();
+        let is_short_of_room = pacing.pace.is_short_of_room();
+        (!is_short_of_room).then(|| sweep.pacer.time_left(time_max))
     }
 
     /// Sweeps blocks of this width until there is room for some cells, because a
@@ -95,10 +113,7 @@ impl<V: Vm> Heap<'_, V> {
     pub(super) fn sweep_for(&self, width: WidthIndex, work: &mut WorkBudget) -> Option<BlockIndex> {
         let mut room_cells = 0;
         while room_cells * width.bytes() < ROOM_BYTES && work.spend_step(CELLS_PER_SWEPT_BLOCK) {
-            let unswept = {
-                let lists = &mut self.collector.borrow_mut().lists;
-                lists.pop_unswept(width)
-            };
+            let unswept = self.state.borrow_mut().sweep.lists.pop_unswept(width);
             let Some(block) = unswept else { break };
             let live_cells = self.sweep_and_count(block, width);
             if self.list_if_available(block, width) {
@@ -125,9 +140,8 @@ impl<V: Vm> Heap<'_, V> {
         if self.sweep_time_left() == Some(Duration::ZERO) {
             return 0;
         }
-        let collector = self.collector.borrow();
-        let unswept_blocks = collector.lists.unswept_blocks();
-        collector.sweep_pacer.blocks_due(unswept_blocks)
+        let Sweep { lists, pacer, .. } = &self.state.borrow().sweep;
+        pacer.blocks_due(lists.unswept_blocks())
     }
 
     /// Whether the next allocation of this width will sweep if it comes before any
@@ -135,27 +149,22 @@ impl<V: Vm> Heap<'_, V> {
     pub fn will_sweep(&self, cache: &AllocationCache, width: WidthIndex) -> bool {
         !cache.has_run(width)
             && self.is_sweeping()
-            && (self.blocks_due() > 0 || !self.collector.borrow().lists.has_available(width))
+            && (self.blocks_due() > 0 || !self.lists().has_available(width))
     }
 
     /// Sweeps everything that is unswept.
     pub fn finish_sweep(&self) {
-        while self.sweep_next(None) {}
-        self.release_idle_blocks(&mut WorkBudget::unlimited());
+        self.sweep_within(&mut WorkBudget::unlimited());
     }
 
     /// Whether dead cells may still be around.
     pub fn is_sweeping(&self) -> bool {
-        self.collector.borrow().lists.unswept_blocks() > 0
+        self.lists().unswept_blocks() > 0
     }
 
     /// Sweeps a block, of this width if there is one. Returns whether there was any.
     fn sweep_next(&self, width: Option<WidthIndex>) -> bool {
-        let next = {
-            let lists = &mut self.collector.borrow_mut().lists;
-            let of_width = width.and_then(|width| Some((width, lists.pop_unswept(width)?)));
-            of_width.or_else(|| lists.pop_any_unswept())
-        };
+        let next = self.state.borrow_mut().sweep.next(width);
         let Some((width, block)) = next else {
             return false;
         };
@@ -169,23 +178,19 @@ impl<V: Vm> Heap<'_, V> {
 
     /// Lists a swept block if it has a free run. Returns whether it has one.
     pub(super) fn list_if_available(&self, block: BlockIndex, width: WidthIndex) -> bool {
-        let has_run = self.region().block(block).free() != 0;
-        if has_run {
-            let lists = &mut self.collector.borrow_mut().lists;
-            lists.push_available(width, block);
-        }
-        has_run
+        let lists = &mut self.state.borrow_mut().sweep.lists;
+        lists.list_if_available(block, width)
     }
 
     pub(crate) fn give_block(&self, block: BlockIndex, width: WidthIndex) {
         self.disinherit(block);
-        self.space().give_blocks(block, 1);
-        self.collector.borrow_mut().blocks_given[width.index()] += 1;
+        self.space().lock_blocks().give(block, 1);
+        self.state.borrow_mut().counts.of(width).blocks_given += 1;
     }
 
     fn sweep_and_count(&self, block: BlockIndex, width: WidthIndex) -> usize {
         self.shared.assert_at_rest();
-        self.payloads_sweeping(true);
+        self.shared.payloads.set_sweeping(true);
         // SAFETY: sweeping asks about dead cells.
         let owns_nothing = || unsafe { self.vm.owns_nothing() };
         let is_inherited = self.region().block(block).has(INHERITED);
@@ -199,9 +204,9 @@ impl<V: Vm> Heap<'_, V> {
             (false, true) => self.sweep_and_poison(block, width),
             (true, _) => self.sweep_inherited(block, width),
         };
-        self.payloads_sweeping(false);
-        let mut collector = self.collector.borrow_mut();
-        collector.freed[width.index()] += swept.freed_cells as u64;
+        self.shared.payloads.set_sweeping(false);
+        let counts = &mut self.state.borrow_mut().counts;
+        counts.of(width).freed_cells += swept.freed_cells as u64;
         swept.live_cells
     }
 
@@ -239,19 +244,18 @@ impl<V: Vm> Heap<'_, V> {
     /// Gives pages of empty blocks back once a major or full collection has been swept: as many
     /// as `work` allows, and the rest at the next opportunity.
     pub(super) fn release_idle_blocks(&self, work: &mut WorkBudget) {
-        let Some(from) = self.collector.borrow_mut().release_from.take() else {
-            return;
-        };
-        self.space().close_reserve();
+        let from = self.state.borrow_mut().sweep.release_from.take();
+        let Some(from) = from else { return };
+        self.space().lock_blocks().close_reserve();
         let all_at_once = self.is_out_of_limit();
         let goes_on = || all_at_once || work.spend_step(CELLS_PER_RELEASED_BLOCK);
         let next = self.release_blocks(from, all_at_once, goes_on);
-        let mut collector = self.collector.borrow_mut();
-        collector.release_from = next;
-        if next.is_none() && collector.pace.options().memory_limit_bytes.is_some() {
+        let State { pacing, sweep, .. } = &mut *self.state.borrow_mut();
+        sweep.release_from = next;
+        if next.is_none() && pacing.pace.options().memory_limit_bytes.is_some() {
             let resident_bytes = os::resident_bytes().unwrap_or(0);
-            let is_exact = collector.latest_is_exact;
-            collector.pace.note_after_full(resident_bytes, is_exact);
+            let is_exact = pacing.latest_is_exact;
+            pacing.pace.note_after_full(resident_bytes, is_exact);
         }
     }
 
@@ -264,7 +268,7 @@ impl<V: Vm> Heap<'_, V> {
     /// about `kept_bytes` stay. No pages go back when empty blocks hold less than `worth_bytes`
     /// more than that.
     pub fn release_empty_blocks_beyond(&self, kept_bytes: usize, worth_bytes: usize) {
-        self.shared.payloads.give_rows_back(self.space());
+        self.shared.payloads.lock().give_rows_back(self.space());
         let blocks = &self.space().blocks;
         if blocks.counts().held * BLOCK_BYTES >= kept_bytes.saturating_add(worth_bytes) {
             let from = self.space().behind_held_blocks(kept_bytes / BLOCK_BYTES);
@@ -272,8 +276,8 @@ impl<V: Vm> Heap<'_, V> {
         }
     }
 
-    /// Gives pages of empty blocks back from block `from` on, as [`Space::release_idle_blocks`]
-    /// does. Returns the block to go on from. When `from` is 0, blocks that held nothing but rows
+    /// Gives pages of empty blocks back from block `from` on, as
+    /// [`Space::release_idle_blocks`](crate::space::Space::release_idle_blocks) does. Returns the block to go on from. When `from` is 0, blocks that held nothing but rows
     /// of free payloads become empty first.
     fn release_blocks(
         &self,
@@ -282,7 +286,7 @@ impl<V: Vm> Heap<'_, V> {
         goes_on: impl FnMut() -> bool,
     ) -> Option<usize> {
         if from == 0 {
-            self.shared.payloads.give_rows_back(self.space());
+            self.shared.payloads.lock().give_rows_back(self.space());
         }
         let idle_collections = match all_at_once {
             true => 0,
@@ -291,9 +295,9 @@ impl<V: Vm> Heap<'_, V> {
         let released = self
             .space()
             .release_idle_blocks(from, idle_collections, goes_on);
-        let mut collector = self.collector.borrow_mut();
-        collector.stats.blocks_released += released.blocks;
-        collector.surplus.note_gone(released.blocks);
+        let State { sweep, counts, .. } = &mut *self.state.borrow_mut();
+        counts.totals.blocks_released += released.blocks;
+        sweep.surplus.note_gone(released.blocks);
         released.next
     }
 
@@ -301,7 +305,7 @@ impl<V: Vm> Heap<'_, V> {
     /// call, between two blocks that the program allocates from, so that no pause becomes longer.
     #[inline]
     pub(super) fn release_surplus(&self) {
-        let surplus = self.collector.borrow().surplus;
+        let surplus = self.state.borrow().sweep.surplus;
         if surplus.due_blocks() > 0 {
             self.release_some_of(surplus);
         }
@@ -311,15 +315,11 @@ impl<V: Vm> Heap<'_, V> {
     fn release_some_of(&self, surplus: Surplus) {
         let blocks = surplus.due_blocks().min(RELEASED_TOGETHER_BLOCKS);
         let released = self.space().release_highest_run(surplus.blocks(), blocks);
-        let mut collector = self.collector.borrow_mut();
-        collector.stats.blocks_released += released;
+        let State { sweep, counts, .. } = &mut *self.state.borrow_mut();
+        counts.totals.blocks_released += released;
         match released {
-            0 => collector.surplus.put_off(),
-            _ => collector.surplus.note_released(released),
+            0 => sweep.surplus.put_off(),
+            _ => sweep.surplus.note_released(released),
         }
-    }
-
-    pub(crate) fn payloads_sweeping(&self, sweeping: bool) {
-        self.shared.payloads.set_sweeping(sweeping);
     }
 }

@@ -29,33 +29,63 @@ impl BlockIndex {
 #[derive(Debug, Default)]
 #[repr(align(64))]
 pub(crate) struct Block {
-    /// Next block of the list this one is in, plus one; 0 ends the list.
-    next: AtomicU32,
-    /// Payload blocks: previous block of the list, plus one.
-    previous: AtomicU32,
+    /// Next block of the list this one is in.
+    pub(crate) next: Link,
+    /// Blocks in a [`ListedBlocks`](crate::allocate::lists::ListedBlocks): previous block of the
+    /// list.
+    pub(crate) previous: Link,
     /// Cell blocks: address of the first free run (see `allocate::run`), 0 none.
     /// Payload blocks: address of the first free piece, 0 none.
     pub(crate) free: AtomicUsize,
     /// Cell blocks: live cells when last swept.
     /// Payload blocks: pieces in use (also those in a thread's cache).
-    used: AtomicU32,
+    pub(crate) used: Number,
     /// Payload blocks: pieces from here on were never handed out.
-    pub(crate) untouched: AtomicU32,
+    pub(crate) untouched: Number,
     /// Spans: blocks in the span.
-    span_blocks: AtomicU32,
+    pub(crate) span_blocks: Number,
     /// Spans: pages that were asked for; the rest of the last block is address
     /// space that nobody touches.
-    span_pages: AtomicU32,
+    pub(crate) span_pages: Number,
     /// Cell blocks: [`Block::changing_parts`].
     changing_parts: AtomicU64,
     /// Last blocks of spans: bytes at the beginning of the block that are the end of a span
     /// behind which another span may begin; 0 when there is no such end.
-    overhang: AtomicU16,
+    pub(crate) overhang: Number,
     /// Spans: the offset in the first block at which the span begins, in bytes.
-    span_start: AtomicU16,
+    pub(crate) span_start: Number,
     /// Major and full collections for which the block has been empty.
-    idle_collections: AtomicU16,
+    pub(crate) idle_collections: Number,
     flags: AtomicU16,
+}
+
+/// A number below 2^32.
+#[derive(Debug, Default)]
+pub(crate) struct Number(AtomicU32);
+
+impl Number {
+    #[inline(always)]
+    pub(crate) fn get(&self) -> usize {
+        self.0.load(Relaxed) as usize
+    }
+
+    pub(crate) fn set(&self, number: usize) {
+        self.0.store(number as u32, Relaxed);
+    }
+}
+
+/// A block or none, as the block's number plus one or 0.
+#[derive(Debug, Default)]
+pub(crate) struct Link(AtomicU32);
+
+impl Link {
+    pub(crate) fn get(&self) -> Option<BlockIndex> {
+        self.0.load(Relaxed).checked_sub(1).map(BlockIndex)
+    }
+
+    pub(crate) fn set(&self, block: Option<BlockIndex>) {
+        self.0.store(block.map_or(0, |b| b.0 + 1), Relaxed);
+    }
 }
 
 /// Cell block: dead cells have not been freed since the latest collection.
@@ -84,23 +114,6 @@ pub(crate) const INHERITED: u16 = 1 << 8;
 const _: () = assert!(size_of::<Block>() == 64);
 
 impl Block {
-    pub(crate) fn next(&self) -> Option<BlockIndex> {
-        self.next.load(Relaxed).checked_sub(1).map(BlockIndex)
-    }
-
-    pub(crate) fn set_next(&self, next: Option<BlockIndex>) {
-        self.next.store(next.map_or(0, |b| b.0 + 1), Relaxed);
-    }
-
-    pub(crate) fn previous(&self) -> Option<BlockIndex> {
-        self.previous.load(Relaxed).checked_sub(1).map(BlockIndex)
-    }
-
-    pub(crate) fn set_previous(&self, previous: Option<BlockIndex>) {
-        self.previous
-            .store(previous.map_or(0, |b| b.0 + 1), Relaxed);
-    }
-
     #[inline(always)]
     pub(crate) fn free(&self) -> usize {
         self.free.load(Relaxed)
@@ -109,63 +122,6 @@ impl Block {
     #[inline(always)]
     pub(crate) fn set_free(&self, address: usize) {
         self.free.store(address, Relaxed);
-    }
-
-    pub(crate) fn used(&self) -> usize {
-        self.used.load(Relaxed) as usize
-    }
-
-    pub(crate) fn set_used(&self, used: usize) {
-        self.used.store(used as u32, Relaxed);
-    }
-
-    pub(crate) fn untouched(&self) -> usize {
-        self.untouched.load(Relaxed) as usize
-    }
-
-    pub(crate) fn set_untouched(&self, piece: usize) {
-        self.untouched.store(piece as u32, Relaxed);
-    }
-
-    pub(crate) fn span_blocks(&self) -> usize {
-        self.span_blocks.load(Relaxed) as usize
-    }
-
-    pub(crate) fn set_span_blocks(&self, blocks: usize) {
-        self.span_blocks.store(blocks as u32, Relaxed);
-    }
-
-    pub(crate) fn span_pages(&self) -> usize {
-        self.span_pages.load(Relaxed) as usize
-    }
-
-    pub(crate) fn set_span_pages(&self, pages: usize) {
-        self.span_pages.store(pages as u32, Relaxed);
-    }
-
-    pub(crate) fn overhang(&self) -> usize {
-        self.overhang.load(Relaxed) as usize
-    }
-
-    pub(crate) fn set_overhang(&self, bytes: usize) {
-        self.overhang.store(bytes as u16, Relaxed);
-    }
-
-    #[inline(always)]
-    pub(crate) fn span_start(&self) -> usize {
-        self.span_start.load(Relaxed) as usize
-    }
-
-    pub(crate) fn set_span_start(&self, bytes: usize) {
-        self.span_start.store(bytes as u16, Relaxed);
-    }
-
-    pub(crate) fn idle_collections(&self) -> u16 {
-        self.idle_collections.load(Relaxed)
-    }
-
-    pub(crate) fn set_idle_collections(&self, collections: u16) {
-        self.idle_collections.store(collections, Relaxed);
     }
 
     #[inline(always)]
@@ -204,7 +160,7 @@ impl Block {
         free: Parts,
     ) {
         self.set_free(first_run);
-        self.set_used(live_cells);
+        self.used.set(live_cells);
         self.changing_parts.store(young.0 | free.0, Relaxed);
         self.remove(HAS_YOUNG);
         if young != Parts::NONE {
@@ -214,16 +170,20 @@ impl Block {
 
     /// Forgets everything but whether the pages are dirty.
     pub(crate) fn reset(&self) {
-        self.set_next(None);
-        self.set_previous(None);
+        self.next.set(None);
+        self.previous.set(None);
         self.set_free(0);
-        self.set_used(0);
-        self.set_untouched(0);
-        self.set_span_blocks(0);
-        self.set_span_pages(0);
-        self.set_overhang(0);
-        self.set_span_start(0);
-        self.set_idle_collections(0);
+        for number in [
+            &self.used,
+            &self.untouched,
+            &self.span_blocks,
+            &self.span_pages,
+            &self.overhang,
+            &self.span_start,
+            &self.idle_collections,
+        ] {
+            number.set(0);
+        }
         self.set_all_changing();
         self.flags.store(self.flags.load(Relaxed) & DIRTY, Relaxed);
     }

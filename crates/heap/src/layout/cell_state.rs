@@ -20,7 +20,7 @@ use std::fmt;
 /// Invariants 13 and 14, about cells that move, are in `compact/mod.rs`.
 ///
 /// An old cell settles when two collections, major or full, have found it. A major collection
-/// does not trace settled cells (`mark/boundary.rs`). The two bits that count the collections
+/// does not trace settled cells (`mark/sets.rs`). The two bits that count the collections
 /// that a young cell has survived mean this in an old one:
 ///
 /// | `AGE_HIGH` | `AGE_LOW` | |

@@ -1,5 +1,6 @@
 //! Size classes of payloads.
 
+use super::width::index_by_size;
 use super::BLOCK_BYTES;
 
 /// Sizes in bytes. By 16 up to 512; above that a block is cut into a whole
@@ -44,19 +45,7 @@ pub(crate) const PAYLOAD_ALIGN: usize = 16;
 pub struct ClassIndex(u8);
 
 /// The index of the class that serves a size, by the size in units of 16 bytes, rounded up.
-pub const CLASS_OF_UNITS: [u8; CLASS_MAX_BYTES / 16 + 1] = {
-    let mut table = [0; CLASS_MAX_BYTES / 16 + 1];
-    let mut size_units = 0;
-    let mut class = 0;
-    while size_units < table.len() {
-        while (CLASSES[class] as usize) < size_units * 16 {
-            class += 1;
-        }
-        table[size_units] = class as u8;
-        size_units += 1;
-    }
-    table
-};
+pub const CLASS_OF_UNITS: [u8; CLASS_MAX_BYTES / 16 + 1] = index_by_size(&CLASSES, 16);
 
 impl ClassIndex {
     /// The smallest class that holds `size_bytes`, or `None` above

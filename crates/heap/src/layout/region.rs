@@ -127,13 +127,6 @@ impl Kinds<'_> {
     }
 }
 
-/// The first address of each table.
-pub(crate) struct TableAddresses {
-    pub(crate) kinds: usize,
-    pub(crate) states: usize,
-    pub(crate) blocks: usize,
-}
-
 /// Where a region is, and its tables. They never move.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
@@ -249,13 +242,13 @@ impl Region {
         }
     }
 
-    /// Where its tables are, for another process.
-    pub(crate) fn table_addresses(&self) -> TableAddresses {
-        TableAddresses {
-            kinds: self.kinds.expose_provenance(),
-            states: self.state_table.start().expose_provenance(),
-            blocks: self.blocks.expose_provenance(),
-        }
+    /// Where its tables are, for another process: kinds, states and blocks.
+    pub(crate) fn table_addresses(&self) -> [usize; 3] {
+        [
+            self.kinds.expose_provenance(),
+            self.state_table.start().expose_provenance(),
+            self.blocks.expose_provenance(),
+        ]
     }
 
     /// What blocks hold, without the rest of the region.
@@ -472,7 +465,7 @@ impl Region {
     /// span begins. Fails when the system refuses.
     pub(crate) fn release_rest(&self, last: BlockIndex) -> Result<(), Refused> {
         let block = self.block(last);
-        let end = block.overhang().next_multiple_of(self.page_bytes);
+        let end = block.overhang.get().next_multiple_of(self.page_bytes);
         // SAFETY: nothing behind the overhang is in use.
         unsafe { os::release(self.pointer(self.address_of(last) + end), BLOCK_BYTES - end) }?;
         block.remove(REST_DIRTY);

@@ -23,19 +23,22 @@ pub const WIDTH_MIN_BYTES: usize = WIDTHS[0] as usize;
 pub struct WidthIndex(u8);
 
 /// The index of the width that serves a size, by the size in words, rounded up.
-pub const WIDTH_OF_WORDS: [u8; WIDTH_MAX_BYTES / 8 + 1] = {
-    let mut table = [0; WIDTH_MAX_BYTES / 8 + 1];
-    let mut size_words = 0;
-    let mut width = 0;
-    while size_words < table.len() {
-        while (WIDTHS[width] as usize) < size_words * 8 {
-            width += 1;
+pub const WIDTH_OF_WORDS: [u8; WIDTH_MAX_BYTES / 8 + 1] = index_by_size(&WIDTHS, 8);
+
+/// For each number of units up to the last of the ascending `sizes`: the index of the first size
+/// that holds as many.
+pub(super) const fn index_by_size<const N: usize>(sizes: &[u16], unit_bytes: usize) -> [u8; N] {
+    let mut table = [0; N];
+    let (mut units, mut index) = (0, 0);
+    while units < N {
+        while (sizes[index] as usize) < units * unit_bytes {
+            index += 1;
         }
-        table[size_words] = width as u8;
-        size_words += 1;
+        table[units] = index as u8;
+        units += 1;
     }
     table
-};
+}
 
 /// `ceil(2^32 / width)`: multiplying an offset below 2^16 by it and shifting
 /// by 32 divides exactly, since `2^16 * width < 2^32` bounds the error below 1.

@@ -1,6 +1,6 @@
 //! What marks the references of one cell for a worker.
 
-use super::deferred::Deferred;
+use super::deferred::{Deferred, Rest};
 use super::trace::Trace;
 use super::worker::Sink;
 use super::Mode;
@@ -65,7 +65,7 @@ impl<S: Sink, const AHEAD: bool> Trace for CellTracer<S, AHEAD> {
     #[inline(always)]
     fn trace_later(&mut self, end: usize) -> bool {
         let parent = self.parent;
-        self.put_off(|deferred| deferred.continue_at(parent, end))
+        self.put_off(|deferred| deferred.put_back(parent, Rest::Below(end)))
     }
 }
 

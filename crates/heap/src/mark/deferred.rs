@@ -2,9 +2,10 @@
 //!
 //! A table of a million references takes longer to trace than a slice may last,
 //! and the program may change it between two slices. The write barrier notes what the program
-//! stores into the table, but nothing notes what the program moves within it. So a VM
-//! they only ever move downwards, it just says where they end
-//! ([`Deferred::continue_at`]), and they are traced from there downwards.
+//! stores into the table, but nothing notes what the program moves within it. So a VM hands over
+//! the references of such a cell as they are now ([`Deferred::keep`]). If they only ever move
+//! downwards, it just says where they end ([`Rest::Below`]), and they are traced from
+//! there downwards.
 
 use crate::layout::region::Cell;
 use crate::os::Refused;
@@ -60,11 +61,6 @@ impl Deferred {
             .inspect_err(|_| self.words.truncate(before))
     }
 
-    /// Notes that the references of `cell` below `end` are to be traced.
-    pub(super) fn continue_at(&mut self, cell: Cell, end: usize) -> Result<(), Refused> {
-        self.put_back(cell, Rest::Below(end))
-    }
-
     /// Takes a cell and what is left of it. The caller puts back what it does not mark now.
     pub(super) fn pop(&mut self) -> Option<(Cell, Rest)> {
         self.cells.pop()
@@ -102,7 +98,7 @@ mod tests {
         deferred
             .keep(cell(1), &[10, 11, 12, 13, 14, 15, 16, 17])
             .unwrap();
-        deferred.continue_at(cell(2), 7).unwrap();
+        deferred.put_back(cell(2), Rest::Below(7)).unwrap();
         assert_eq!(deferred.iter().collect::<Vec<_>>(), [cell(1), cell(2)]);
         assert_eq!(deferred.pop(), Some((cell(2), Rest::Below(7))));
         let mut taken = Vec::new();
@@ -129,7 +125,7 @@ mod tests {
         assert!(deferred.keep(cell(2), &[10; 5]).is_err());
         deferred.cells.limit(1);
         assert!(deferred.keep(cell(2), &[10; 3]).is_err());
-        assert!(deferred.continue_at(cell(2), 3).is_err());
+        assert!(deferred.put_back(cell(2), Rest::Below(3)).is_err());
         assert_eq!(deferred.pop(), Some((cell(1), Rest::Words(2))));
         let words = [
             deferred.pop_word(),

@@ -1,13 +1,10 @@
 //! What marking works with, from one collection to the next.
 
-use super::boundary::BoundarySet;
 use super::deferred::Deferred;
-use super::pending_store::{Noting, PendingStore};
-use super::pile::Own;
-use super::pile::Stacks;
-use super::remembered::RememberedSet;
+use super::pile::{Own, Stacks};
 use super::rescan::{Anew, Rescans};
 use super::rewritten::Rewritten;
+use super::sets::CellSet;
 use super::weak::WeakReferences;
 use super::worker::{MarkCounts, Worker};
 use crate::layout::cell_state::Ageing;
@@ -25,16 +22,41 @@ pub(crate) struct Marker {
     pub(super) own: Option<Box<Own>>,
     pub(super) deferred: Deferred,
     pub(super) anew: Anew,
-    pub(crate) remembered: RememberedSet,
+    pub(crate) remembered: CellSet,
+    /// Remembered cells that the minor collection in progress has still to trace.
+    pub(crate) untraced: Stack<Cell>,
     pub(super) rewritten: Rewritten,
-    pub(crate) boundary: BoundarySet,
-    pub(super) rescans: Rescans,
+    pub(crate) boundary: CellSet,
+    pub(crate) rescans: Rescans,
     pub(super) weak: WeakReferences,
-    pub(super) pending_store: PendingStore,
+    /// Which of the cells that roots refer to are noted.
+    pub(crate) noting: Noting,
+    /// Cells that are to be remembered if they are old once marking is over.
+    pub(crate) noted: Stack<Cell>,
     /// Grey cells that helpers leave to the collecting thread; empty between markings.
     aside: Stack<Cell>,
     /// The latest marking is, or was, that of a major collection.
     is_major: bool,
+}
+
+/// Which of the cells that roots refer to are noted, because stores are pending: a barrier was
+/// called for them, and they have not happened yet.
+///
+/// What the barrier did depends on the state of the cell that the reference is stored into. A
+/// collection in between may make that cell old. Or the cell was old, and the barrier has
+/// remembered it; then the collection traces it, without the reference, and forgets it. The
+/// program still has the cell on its stack, which is a root: so what roots refer to is noted, and
+/// remembered afterwards if it is old. So are cells that change without a barrier
+/// ([`Tracer::note_changing`](super::tracer::Tracer::note_changing)). What there is no room to
+/// note counts as an overflow of the remembered set, so that the next collection is a full one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Noting {
+    /// None: no store is pending.
+    Nothing,
+    /// Those that the marking about to begin may make old, or take out of the remembered set.
+    WhatMayChange,
+    /// All: marking may have changed any of them already.
+    Everything,
 }
 
 impl Marker {
@@ -47,12 +69,14 @@ impl Marker {
             own: Some(Box::new(Own::new()?)),
             deferred: Deferred::new(noted, cells / 2)?,
             anew: Anew::new(),
-            remembered: RememberedSet::new(cells / 2)?,
+            remembered: CellSet::new(cells / 2)?,
+            untraced: Stack::new(cells / 2)?,
             rewritten: Rewritten::new()?,
-            boundary: BoundarySet::new(cells / 4)?,
+            boundary: CellSet::new(cells / 4)?,
             rescans: Rescans::new(noted)?,
             weak: WeakReferences::new(cells / 4)?,
-            pending_store: PendingStore::new(noted)?,
+            noting: Noting::Nothing,
+            noted: Stack::new(noted)?,
             aside: Stack::new(noted)?,
             is_major: false,
         })
@@ -64,9 +88,10 @@ impl Marker {
         self.worker.grey.limit(cells);
         self.deferred.limit(cells);
         self.remembered.limit(cells);
+        self.untraced.limit(cells);
         self.boundary.limit(cells);
         self.rescans.limit(cells);
-        self.pending_store.limit(cells);
+        self.noted.limit(cells);
         self.aside.limit(cells);
     }
 
@@ -79,7 +104,7 @@ impl Marker {
         let Worker { grey, counts, .. } = &mut self.worker;
         counts.young_cells = 0;
         match scope {
-            Scope::Minor => self.remembered.begin_minor(),
+            Scope::Minor => self.remembered.begin_minor(&mut self.untraced),
             Scope::Major => {
                 counts.old_cells = counts.settled_cells;
                 self.remembered.clear();
@@ -105,6 +130,7 @@ impl Marker {
     pub(crate) fn restart(&mut self) {
         self.end();
         self.remembered.clear();
+        self.untraced.clear_and_release();
     }
 
     /// Forgets what only one collection needs.
@@ -129,22 +155,6 @@ impl Marker {
         !has_grey && self.deferred.is_empty() && self.anew.is_empty()
     }
 
-    /// Notes that the program has stored into this black cell without saying what.
-    pub(crate) fn rescan_written(&mut self, cell: Cell) {
-        self.rescans.add_written(cell);
-    }
-
-    /// Sets which roots are noted from now on, because a store for which the barrier was called
-    /// may not have happened yet.
-    pub(crate) fn set_pending_store(&mut self, noting: Noting) {
-        self.pending_store.set(noting);
-    }
-
-    /// Takes one of the cells that are to be remembered if they are old.
-    pub(crate) fn pop_noted(&mut self) -> Option<Cell> {
-        self.pending_store.pop()
-    }
-
     /// Notes a cell that a root refers to, if it may have to be remembered once marking is over.
     /// Without room for the note the next collection is a full one, which needs no remembered
     /// set.
@@ -155,7 +165,7 @@ impl Marker {
         // set, before it looks at any root.
         let may_be_forgotten = state.is_remembered() || self.is_major && state.is_settled();
         let stays_as_it_is = state.is_old() && state.is_marked() && !may_be_forgotten;
-        if stays_as_it_is && self.pending_store.noting() == Noting::WhatMayChange {
+        if stays_as_it_is && self.noting == Noting::WhatMayChange {
             return;
         }
         self.note_changing(cell);
@@ -163,7 +173,7 @@ impl Marker {
 
     /// Notes `cell`, to be remembered once marking is over if it is old then.
     pub(super) fn note_changing(&mut self, cell: Cell) {
-        if self.pending_store.note(cell).is_err() {
+        if self.noted.push(cell).is_err() {
             self.remembered.note_overflow();
         }
     }
@@ -202,7 +212,7 @@ impl Marker {
     /// All grey cells: on the mark stack, marked in parts, remembered and untraced, or to
     /// be traced again, now or by the remark. They may refer to white cells.
     pub(crate) fn grey_cells(&self) -> impl Iterator<Item = Cell> + '_ {
-        let untraced = self.remembered.untraced().iter().copied();
+        let untraced = self.untraced.as_slice().iter().copied();
         let stacked = self.worker.grey.iter().chain(self.deferred.iter());
         let anew = self.anew.cells().iter().copied();
         stacked

@@ -192,7 +192,7 @@ impl<'a, V: Vm> Marking<'a, V> {
         }
         if let Some(cell) = marker.anew.pop() {
             self.trace_in_its_state::<AHEAD>(cell);
-        } else if let Some(cell) = marker.remembered.pop_untraced() {
+        } else if let Some(cell) = marker.untraced.pop() {
             self.trace_remembered::<AHEAD>(cell);
         } else if marker.worker.grey.take_overflow() {
             // Some grey cells are on no stack.

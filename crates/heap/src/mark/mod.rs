@@ -7,21 +7,19 @@
 //! and at cells without a barrier, once more.
 //! Generations are sticky mark bits: an old cell stays marked from one major or full
 //! collection to the next, so a minor collection neither visits nor frees it; and a
-//! settled one stays so from one full collection to the next ([`boundary`]).
+//! settled one stays so from one full collection to the next ([`sets`]).
 
 mod alone;
-pub(crate) mod boundary;
 mod cell_tracer;
 mod deferred;
 mod grey;
 pub(crate) mod marker;
 pub(crate) mod marking;
-pub(crate) mod pending_store;
 pub(crate) mod pile;
 pub(crate) mod pool;
-mod remembered;
 mod rescan;
 mod rewritten;
+mod sets;
 pub(crate) mod trace;
 pub(crate) mod tracer;
 pub(crate) mod weak;

@@ -17,11 +17,10 @@
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
-use super::boundary::BoundarySet;
 use super::deferred::Deferred;
 use super::grey::GreyStack;
 use super::pool::{ThreadPool, THREADS_MAX};
-use super::remembered::RememberedSet;
+use super::sets::CellSet;
 use super::trace::TraceCommon;
 use super::worker::{MarkCounts, Sink, Worker};
 use super::Mode;
@@ -129,8 +128,8 @@ pub(super) struct Stacks {
     pub(super) grey: GreyStack,
     /// Grey cells that only the collecting thread can trace.
     pub(super) aside: Stack<Cell>,
-    pub(super) remembered: RememberedSet,
-    pub(super) boundary: BoundarySet,
+    pub(super) remembered: CellSet,
+    pub(super) boundary: CellSet,
     /// What the workers that have left have marked, and how many of these have traced anything.
     pub(super) counts: MarkCounts,
     pub(super) working: usize,

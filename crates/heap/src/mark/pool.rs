@@ -45,17 +45,11 @@ struct Current {
 }
 
 /// The address of a function of the thread that waits in [`ThreadPool::run`].
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 struct Task(*const (dyn Fn() + Sync));
 
 // SAFETY: what it refers to is `Sync`.
 unsafe impl Send for Task {}
-
-impl std::fmt::Debug for Task {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Task")
-    }
-}
 
 type Borrowed<'a> = &'a (dyn Fn() + Sync + 'a);
 

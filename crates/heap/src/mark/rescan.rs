@@ -11,23 +11,28 @@ pub(crate) struct Rescans {
     /// Cells without a barrier, or with weak references: traced again at every remark.
     always: Stack<Cell>,
     /// Cells that the program stored into without saying what: traced again at the next remark.
-    written: WrittenCells,
+    written: Stack<Cell>,
+    /// Some of those: a cell that is stored into again and again is mostly noted once.
+    lately: [Cell; LATELY],
     /// One of the two stacks had no room: every marked cell is traced again.
     overflowed: bool,
 }
+
+const LATELY: usize = 256;
 
 impl Rescans {
     pub(super) fn new(cells: usize) -> Result<Self, Refused> {
         Ok(Self {
             always: Stack::new(cells)?,
-            written: WrittenCells::new(cells)?,
+            written: Stack::new(cells)?,
+            lately: [Cell::NONE; LATELY],
             overflowed: false,
         })
     }
 
     pub(super) fn limit(&mut self, cells: usize) {
         self.always.limit(cells);
-        self.written.cells.limit(cells);
+        self.written.limit(cells);
     }
 
     /// Has every remark trace `cell` again.
@@ -41,10 +46,19 @@ impl Rescans {
         }
     }
 
-    /// Has the next remark trace `cell` again, into which the program has stored.
-    pub(super) fn add_written(&mut self, cell: Cell) {
-        if self.written.add(cell).is_err() {
-            self.overflowed = true;
+    fn lately(&mut self, cell: Cell) -> &mut Cell {
+        &mut self.lately[(cell.address() >> 5) % LATELY]
+    }
+
+    /// Has the next remark trace `cell` again, into which the program has stored without saying
+    /// what.
+    pub(crate) fn add_written(&mut self, cell: Cell) {
+        if *self.lately(cell) == cell {
+            return;
+        }
+        match self.written.push(cell) {
+            Ok(()) => *self.lately(cell) = cell,
+            Err(Refused) => self.overflowed = true,
         }
     }
 
@@ -60,63 +74,23 @@ impl Rescans {
 
     /// Takes one cell that was written to since it was traced.
     pub(super) fn pop_written(&mut self) -> Option<Cell> {
-        self.written.pop()
+        let cell = self.written.pop()?;
+        if *self.lately(cell) == cell {
+            *self.lately(cell) = Cell::NONE;
+        }
+        Some(cell)
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = Cell> + '_ {
-        let (always, written) = (self.always.as_slice(), self.written.cells.as_slice());
+        let (always, written) = (self.always.as_slice(), self.written.as_slice());
         always.iter().chain(written).copied()
     }
 
     pub(super) fn clear(&mut self) {
         self.always.clear_and_release();
-        self.written.clear();
-        self.overflowed = false;
-    }
-}
-
-/// Marked cells that the program stored into without saying what. A table of the cells noted
-/// lately mostly keeps a cell that is stored into again and again from being noted twice.
-#[derive(Debug)]
-struct WrittenCells {
-    cells: Stack<Cell>,
-    lately: [Cell; LATELY],
-}
-
-const LATELY: usize = 256;
-
-impl WrittenCells {
-    fn new(cells: usize) -> Result<Self, Refused> {
-        Ok(Self {
-            cells: Stack::new(cells)?,
-            lately: [Cell::NONE; LATELY],
-        })
-    }
-
-    fn place(&mut self, cell: Cell) -> &mut Cell {
-        &mut self.lately[(cell.address() >> 5) % LATELY]
-    }
-
-    fn add(&mut self, cell: Cell) -> Result<(), Refused> {
-        if *self.place(cell) == cell {
-            return Ok(());
-        }
-        self.cells.push(cell)?;
-        *self.place(cell) = cell;
-        Ok(())
-    }
-
-    fn pop(&mut self) -> Option<Cell> {
-        let cell = self.cells.pop()?;
-        if *self.place(cell) == cell {
-            *self.place(cell) = Cell::NONE;
-        }
-        Some(cell)
-    }
-
-    fn clear(&mut self) {
-        self.cells.clear_and_release();
+        self.written.clear_and_release();
         self.lately = [Cell::NONE; LATELY];
+        self.overflowed = false;
     }
 }
 
@@ -133,10 +107,6 @@ pub(super) struct Anew {
     count: usize,
 }
 
-/// There is no room for a cell.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) struct Full;
-
 impl Anew {
     pub(super) const fn new() -> Self {
         Self {
@@ -145,12 +115,12 @@ impl Anew {
         }
     }
 
-    /// Has `cell` be traced once more.
-    pub(super) fn add(&mut self, cell: Cell) -> Result<(), Full> {
+    /// Has `cell` be traced once more, if there is room for it.
+    pub(super) fn add(&mut self, cell: Cell) -> Result<(), Refused> {
         if self.cells().contains(&cell) {
             return Ok(());
         }
-        *self.cells.get_mut(self.count).ok_or(Full)? = cell;
+        *self.cells.get_mut(self.count).ok_or(Refused)? = cell;
         self.count += 1;
         Ok(())
     }
@@ -205,7 +175,7 @@ mod tests {
         for number in 1..=ANEW_MAX {
             anew.add(cell(number)).unwrap();
         }
-        assert_eq!(anew.add(cell(ANEW_MAX + 1)), Err(Full));
+        assert_eq!(anew.add(cell(ANEW_MAX + 1)), Err(Refused));
         assert_eq!(anew.add(cell(1)), Ok(()));
         assert_eq!(anew.cells().len(), ANEW_MAX);
     }

@@ -1,8 +1,7 @@
 //! What the VM's own code marks with.
 
 use super::alone::Alone;
-use super::marker::Marker;
-use super::pending_store::Noting;
+use super::marker::{Marker, Noting};
 use super::pile::Member;
 use super::trace::Trace;
 use super::weak::WeakCounts;
@@ -31,7 +30,7 @@ pub struct Tracer<'c> {
     pub(super) is_remark: bool,
     /// The remark traces the parent once more, as every remark does.
     pub(super) is_rescan: bool,
-    /// Nothing is marked: roots are noted (`pending_store.rs`), between two collections.
+    /// Nothing is marked: roots are noted ([`Noting`]), between two collections.
     pub(super) only_notes: bool,
 }
 
@@ -112,7 +111,7 @@ impl<'c> Tracer<'c> {
     /// Another root may refer to the same cell, come first, and change its state.
     #[inline(always)]
     fn note_root(&mut self, cell: Cell) {
-        if self.parent.is_none() && self.marker.pending_store.noting() != Noting::Nothing {
+        if self.parent.is_none() && self.marker.noting != Noting::Nothing {
             self.marker.note_root(self.states, cell);
         }
     }

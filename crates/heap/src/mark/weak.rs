@@ -52,9 +52,7 @@ impl WeakReferences {
     pub(super) fn clear(&mut self) {
         self.noted.clear_and_release();
     }
-}
 
-impl WeakReferences {
     /// Calls `clear` with those of the noted references whose cell is not marked, and forgets
     /// them all. Calls `holds_young` with each cell that has a weak reference to a young cell
     /// that lives on.

@@ -86,7 +86,7 @@ impl Latest {
 }
 
 /// What is known of old cells, which major collections free.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 struct Old {
     /// Bytes that the latest major or full collection left, once known.
     left_bytes: usize,
@@ -167,12 +167,8 @@ impl Pace {
             latest: Latest::MINOR,
             nursery_bytes: options.nursery_bytes(0, 0),
             old: Old {
-                left_bytes: 0,
-                left_cell_bytes: 0,
-                left_cells: 0,
-                handed_while_marking_bytes: 0,
-                paid: Paid::default(),
                 goal_bytes: options.heap_min_bytes,
+                ..Old::default()
             },
             settled: Settled::default(),
             loading: Loading::default(),
@@ -597,11 +593,7 @@ mod tests {
             cell_bytes: kept,
             kept_cells: 100,
             old_cells: 100,
-            settled_cells: 0,
-            lasting_bytes: 0,
-            rescanned_cells: 0,
-            residence: None,
-            costs: None,
+            ..Measure::default()
         }
     }
 
@@ -614,9 +606,16 @@ mod tests {
 
     #[test]
     fn a_full_collection_comes_when_the_kept_bytes_outgrow_the_overhead() {
-        let mut pace = pace_after_full(OPTIONS, 100 * MIB);
-        assert_eq!(pace.start(measure(199 * MIB, MIB), None), Scope::Minor);
-        assert_eq!(pace.start(measure(200 * MIB, MIB), None), Scope::Full);
+        for percent in [100, 20] {
+            let options = PaceOptions {
+                space_overhead_percent: Some(percent),
+                ..OPTIONS
+            };
+            let mut pace = pace_after_full(options, 100 * MIB);
+            let mut start = |mib| pace.start(measure(mib * MIB, MIB), None);
+            assert_eq!(start(100 + percent - 1), Scope::Minor);
+            assert_eq!(start(100 + percent), Scope::Full);
+        }
     }
 
     #[test]
@@ -832,17 +831,6 @@ mod tests {
     }
 
     #[test]
-    fn less_overhead_means_earlier_full_collections() {
-        let options = PaceOptions {
-            space_overhead_percent: Some(20),
-            ..OPTIONS
-        };
-        let mut pace = pace_after_full(options, 100 * MIB);
-        assert_eq!(pace.start(measure(119 * MIB, MIB), None), Scope::Minor);
-        assert_eq!(pace.start(measure(121 * MIB, MIB), None), Scope::Full);
-    }
-
-    #[test]
     fn a_small_heap_is_paced_as_the_minimum_heap() {
         let pace = pace_after_full(OPTIONS, MIB);
         assert_eq!(pace.major_threshold_bytes() / MIB, 15);
@@ -924,11 +912,10 @@ mod tests {
 
     #[test]
     fn the_nursery_grows_with_the_heap_between_its_bounds() {
-        let options = OPTIONS;
-        let nursery_bytes = |live| pace_after_full(options, live).nursery_bytes();
-        assert_eq!(nursery_bytes(MIB), options.nursery_min_bytes);
+        let nursery_bytes = |live| pace_after_full(OPTIONS, live).nursery_bytes();
+        assert_eq!(nursery_bytes(MIB), OPTIONS.nursery_min_bytes);
         assert_eq!(nursery_bytes(40 * MIB) / MIB, 9);
-        assert_eq!(nursery_bytes(4000 * MIB), options.nursery_max_bytes);
+        assert_eq!(nursery_bytes(4000 * MIB), OPTIONS.nursery_max_bytes);
     }
 
     const LIMITED: PaceOptions = PaceOptions {
@@ -971,11 +958,7 @@ mod tests {
 
     #[test]
     fn a_program_that_outruns_slices_is_short_of_room() {
-        let options = PaceOptions {
-            memory_limit_bytes: Some(150 * MIB),
-            ..OPTIONS
-        };
-        let mut pace = pace_after_full(options, 50 * MIB);
+        let mut pace = pace_after_full(LIMITED, 50 * MIB);
         assert!(!pace.is_short_of_room());
         pace.note_resident(140 * MIB);
         assert!(pace.is_short_of_room());

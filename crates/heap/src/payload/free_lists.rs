@@ -37,7 +37,7 @@ pub(super) struct Chain {
 /// piece's block is the index of its list, and whatever is no piece has a list without room.
 ///
 /// A forked child has the lists as they were between two stores of their thread, and gives
-/// their pieces back ([`ThreadCache::flush`]). So a piece is in a list only while it begins
+/// their pieces back ([`ThreadCache::flush`](super::thread_cache::ThreadCache::flush)). So a piece is in a list only while it begins
 /// with the address of the next, and never in two places at once; between two places it may
 /// be in neither, and is lost to the child then.
 #[derive(Debug)]

@@ -32,19 +32,6 @@ impl Payloads {
         self.inherits.store(true, Relaxed);
         self.lock().inherit(space);
     }
-
-    /// Takes over those inherited blocks with these numbers for which `is_wanted` returns
-    /// true.
-    pub(crate) fn take_over(
-        &self,
-        space: &Space,
-        numbers: Range<usize>,
-        is_wanted: impl FnMut(BlockIndex) -> bool,
-    ) {
-        if self.inherits() {
-            self.lock().take_over(space, numbers, is_wanted);
-        }
-    }
 }
 
 impl Pool {
@@ -57,7 +44,9 @@ impl Pool {
         }
     }
 
-    fn take_over(
+    /// Takes over those inherited blocks with these numbers for which `is_wanted` returns
+    /// true.
+    pub(crate) fn take_over(
         &mut self,
         space: &Space,
         numbers: Range<usize>,
@@ -85,11 +74,11 @@ impl Pool {
         let block = space.region.block(index);
         let (entry, bit) = note_of(space, index, piece);
         entry.fetch_or(bit, Relaxed);
-        block.set_used(block.used() - 1);
-        if block.used() == 0 {
+        block.used.set(block.used.get() - 1);
+        if block.used.get() == 0 {
             self.unlist(space, index, of);
             forget_notes(space, index);
-            space.give_blocks(index, 1);
+            space.lock_blocks().give(index, 1);
         }
     }
 
@@ -134,12 +123,10 @@ impl Supply<'_> {
 
     /// Takes a piece back that was inherited when its kind was read.
     pub(super) fn free_inherited(self, piece: NonNull<u8>, of: ArenaClass) {
-        let bytes = of.class().bytes();
-        let mut pool = self.payloads.lock();
-        pool.give_piece(self.space, piece);
-        self.payloads.note_given(&pool, bytes);
-        drop(pool);
-        self.payloads.credit_fresh(bytes);
+        self.give_back(|space, pool| {
+            pool.give_piece(space, piece);
+            of.class().bytes()
+        });
     }
 }
 

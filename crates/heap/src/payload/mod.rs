@@ -27,7 +27,7 @@ use crate::space::Space;
 use pool::Pool;
 
 /// What all threads know about the payloads of a heap.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Payloads {
     pool: Mutex<Pool>,
     /// Bytes of pieces in use, as the size classes round them, pieces in a thread's cache
@@ -66,21 +66,6 @@ pub enum Resized {
 pub struct OutOfMemory;
 
 impl Payloads {
-    pub(crate) fn new() -> Self {
-        Self {
-            pool: Mutex::new(Pool::default()),
-            piece_bytes: AtomicUsize::new(0),
-            span_bytes: AtomicUsize::new(0),
-            fresh_bytes: AtomicUsize::new(0),
-            counted_bytes: AtomicUsize::new(0),
-            elsewhere_bytes: AtomicUsize::new(0),
-            sweeping: AtomicBool::new(false),
-            inherits: AtomicBool::new(false),
-            moved: AtomicUsize::new(0),
-            copied_bytes: AtomicUsize::new(0),
-        }
-    }
-
     /// Payloads that have moved because their size was changed.
     pub fn moved(&self) -> usize {
         self.moved.load(Relaxed)
@@ -156,12 +141,6 @@ impl Payloads {
         self.pool.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Has the pool put all rows that it keeps into their blocks, so that these can become
-    /// empty.
-    pub(crate) fn give_rows_back(&self, space: &Space) {
-        self.lock().give_rows_back(space);
-    }
-
     /// Counts pieces that leave the pool, which the caller has locked.
     fn note_taken(&self, _pool: &Pool, bytes: usize) {
         let before = self.piece_bytes.load(Relaxed);
@@ -172,10 +151,6 @@ impl Payloads {
     fn note_given(&self, _pool: &Pool, bytes: usize) {
         let before = self.piece_bytes.load(Relaxed);
         self.piece_bytes.store(before - bytes, Relaxed);
-    }
-
-    fn charge_fresh(&self, bytes: usize) {
-        self.fresh_bytes.fetch_add(bytes, Relaxed);
     }
 
     /// Credits an explicit free against what was handed out. Other threads add to the count at

@@ -39,7 +39,7 @@ pub(super) fn noted_pieces(
     of: ArenaClass,
 ) -> impl Iterator<Item = usize> + '_ {
     let (start, bytes) = (space.region.address_of(index), of.class().bytes());
-    let touched = space.region.block(index).untouched();
+    let touched = space.region.block(index).untouched.get();
     debug_assert!(touched * bytes <= BLOCK_BYTES);
     let pieces = (0..touched).map(move |piece| start + piece * bytes);
     pieces.filter(move |&piece| is_noted(space, index, piece))

@@ -4,6 +4,7 @@ use std::ptr::NonNull;
 
 use super::free_lists::{row_pieces, Chain, FreeLists, Row};
 use super::notes::noted_pieces;
+use crate::allocate::lists::ListedBlocks;
 use crate::layout::arena::{ArenaClass, ARENA_CLASS_COUNT};
 use crate::layout::block::{BlockIndex, LISTED};
 use crate::layout::class::ClassIndex;
@@ -20,7 +21,7 @@ use crate::space::Space;
 ///    in a thread's cache counts as used.
 #[derive(Debug)]
 pub(crate) struct Pool {
-    listed: [Option<BlockIndex>; ARENA_CLASS_COUNT],
+    listed: [ListedBlocks; ARENA_CLASS_COUNT],
     rows: [Rows; ARENA_CLASS_COUNT],
 }
 
@@ -67,7 +68,7 @@ fn second_word(space: &Space, piece: usize) -> *mut usize {
 impl Default for Pool {
     fn default() -> Self {
         Self {
-            listed: [None; ARENA_CLASS_COUNT],
+            listed: [ListedBlocks::default(); ARENA_CLASS_COUNT],
             rows: [Rows::default(); ARENA_CLASS_COUNT],
         }
     }
@@ -99,19 +100,22 @@ impl Pool {
         taken
     }
 
-    /// Keeps a row for whoever wants one next, or puts its pieces into their blocks.
-    pub(super) fn give_row(&mut self, space: &Space, row: Row, of: ArenaClass) {
+    /// Keeps a row for whoever wants one next, or puts its pieces into their blocks. Returns the
+    /// bytes of the row.
+    pub(super) fn give_row(&mut self, space: &Space, row: Row, of: ArenaClass) -> usize {
         let class = of.class();
         let rows = &mut self.rows[of.index()];
-        let kept_bytes = (rows.count + 1) * row_pieces(class) * class.bytes();
+        let row_bytes = row_pieces(class) * class.bytes();
+        let kept_bytes = (rows.count + 1) * row_bytes;
         if class.bytes() <= PIECE_BYTES_MAX && kept_bytes <= ROWS_BYTES_MAX {
             rows.push(space, row);
         } else {
             self.give(space, row.first.as_ptr() as usize);
         }
+        row_bytes
     }
 
-    /// Puts the pieces of all rows into their blocks.
+    /// Puts the pieces of all rows into their blocks, so that these can become empty.
     pub(crate) fn give_rows_back(&mut self, space: &Space) {
         for of in ArenaClass::all() {
             while let Some(row) = self.rows[of.index()].pop(space) {
@@ -121,7 +125,7 @@ impl Pool {
     }
 
     /// Puts pieces back into their blocks, and returns how many they were. Each begins with
-    /// the address of the next.
+    /// the address of the next, 0 for none.
     pub(super) fn give(&mut self, space: &Space, first: usize) -> usize {
         let (mut given, mut address) = (0, first);
         while let Some(index) = space.region.block_at(address) {
@@ -152,7 +156,7 @@ impl Pool {
                     .write(block.free())
             };
             block.set_free(first);
-            block.set_used(block.used() - count);
+            block.used.set(block.used.get() - count);
             self.note_free(space, index, of);
         }
         given
@@ -163,11 +167,11 @@ impl Pool {
     fn note_free(&mut self, space: &Space, index: BlockIndex, of: ArenaClass) {
         let block = space.region.block(index);
         self.list(space, index, of);
-        if block.used() == 0 {
-            let is_only = block.next().is_none() && block.previous().is_none();
+        if block.used.get() == 0 {
+            let is_only = block.next.get().is_none() && block.previous.get().is_none();
             if !is_only {
                 self.unlist(space, index, of);
-                space.give_blocks(index, 1);
+                space.lock_blocks().give(index, 1);
             }
         }
     }
@@ -178,48 +182,23 @@ impl Pool {
         of: ArenaClass,
         may_take_block: bool,
     ) -> Option<BlockIndex> {
-        if let Some(block) = self.listed[of.index()] {
+        if let Some(block) = self.listed[of.index()].first {
             return Some(block);
         }
         if !may_take_block {
             return None;
         }
-        let block = space.take_block(Kind::Payloads(of))?;
+        let block = space.lock_blocks().take_one(Kind::Payloads(of))?;
         self.list(space, block, of);
         Some(block)
     }
 
     pub(super) fn list(&mut self, space: &Space, index: BlockIndex, of: ArenaClass) {
-        let block = space.region.block(index);
-        if block.has(LISTED) {
-            return;
-        }
-        let head = self.listed[of.index()];
-        block.add(LISTED);
-        block.set_previous(None);
-        block.set_next(head);
-        if let Some(head) = head {
-            space.region.block(head).set_previous(Some(index));
-        }
-        self.listed[of.index()] = Some(index);
+        self.listed[of.index()].add(&space.region, index);
     }
 
     pub(super) fn unlist(&mut self, space: &Space, index: BlockIndex, of: ArenaClass) {
-        let block = space.region.block(index);
-        if !block.has(LISTED) {
-            return;
-        }
-        block.remove(LISTED);
-        let (previous, next) = (block.previous(), block.next());
-        match previous {
-            Some(previous) => space.region.block(previous).set_next(next),
-            None => self.listed[of.index()] = next,
-        }
-        if let Some(next) = next {
-            space.region.block(next).set_previous(previous);
-        }
-        block.set_next(None);
-        block.set_previous(None);
+        self.listed[of.index()].remove(&space.region, index);
     }
 
     /// Asserts invariants 6 and 7.
@@ -237,16 +216,16 @@ impl Pool {
             listed_blocks += usize::from(block.has(LISTED));
         }
         for of in ArenaClass::all() {
-            let (mut previous, mut listed) = (None, self.listed[of.index()]);
+            let (mut previous, mut listed) = (None, self.listed[of.index()].first);
             while let Some(index) = listed {
                 let block = space.region.block(index);
                 let is_whole =
-                    block.has(LISTED) && block.previous() == previous && listed_blocks > 0;
+                    block.has(LISTED) && block.previous.get() == previous && listed_blocks > 0;
                 if !is_whole || space.region.kind(index) != Kind::Payloads(of) {
                     return Err(format!("invariant 6: {index:?} in the list of {of:?}"));
                 }
                 listed_blocks -= 1;
-                (previous, listed) = (listed, block.next());
+                (previous, listed) = (listed, block.next.get());
             }
         }
         match listed_blocks {
@@ -262,7 +241,7 @@ impl Pool {
 fn verify_pieces(space: &Space, index: BlockIndex, of: ArenaClass) -> Result<(), String> {
     let class = of.class();
     let (block, start) = (space.region.block(index), space.region.address_of(index));
-    let end = start + block.untouched() * class.bytes();
+    let end = start + block.untouched.get() * class.bytes();
     let (mut free, mut address) = (0, block.free());
     while address != 0 {
         let is_piece = (start..end).contains(&address) && (address - start) % class.bytes() == 0;
@@ -274,19 +253,19 @@ fn verify_pieces(space: &Space, index: BlockIndex, of: ArenaClass) -> Result<(),
         address = unsafe { space.region.pointer(address).cast::<usize>().read() };
     }
     free += noted_pieces(space, index, of).count();
-    match block.used() + free == block.untouched() {
+    match block.used.get() + free == block.untouched.get() {
         true => Ok(()),
         false => Err(format!(
             "invariant 7: {index:?} has {} pieces in use, {free} free, of {} touched",
-            block.used(),
-            block.untouched()
+            block.used.get(),
+            block.untouched.get()
         )),
     }
 }
 
 pub(super) fn has_piece(space: &Space, index: BlockIndex, class: ClassIndex) -> bool {
     let block = space.region.block(index);
-    block.free() != 0 || block.untouched() < class.pieces_per_block()
+    block.free() != 0 || block.untouched.get() < class.pieces_per_block()
 }
 
 /// Takes up to `max` pieces out of a block: pieces that were freed, the latest first, or
@@ -309,7 +288,7 @@ fn take_pieces(space: &Space, index: BlockIndex, class: ClassIndex, max: usize) 
             count += 1;
         }
     } else {
-        let untouched = block.untouched();
+        let untouched = block.untouched.get();
         count = max.min(class.pieces_per_block() - untouched);
         let first = space.region.address_of(index) + untouched * class.bytes();
         let last = first + count.checked_sub(1)? * class.bytes();
@@ -320,10 +299,10 @@ fn take_pieces(space: &Space, index: BlockIndex, class: ClassIndex, max: usize) 
                 link.write(address + class.bytes());
             }
         }
-        block.set_untouched(untouched + count);
+        block.untouched.set(untouched + count);
         (first, last)
     };
-    block.set_used(block.used() + count);
+    block.used.set(block.used.get() + count);
     Some(Chain {
         first: piece(first)?,
         last: piece(last)?,

@@ -33,7 +33,11 @@ impl Supply<'_> {
     pub(super) fn allocate_span(self, size: usize) -> Result<NonNull<u8>, OutOfMemory> {
         let Some(overhanging) = Overhanging::of(size) else {
             let count = blocks_for(size)?;
-            let first = self.space.take_span(count).ok_or(OutOfMemory)?;
+            let first = self
+                .space
+                .lock_blocks()
+                .take_run(count)
+                .ok_or(OutOfMemory)?;
             self.begin_span(first, count, size);
             return self.payload_at(first);
         };
@@ -56,16 +60,21 @@ impl Supply<'_> {
         let count = blocks_for(size)?;
         // With `align - BLOCK_BYTES` more, one of the first blocks begins at a multiple of `align`.
         let taken = blocks_for((align - BLOCK_BYTES).checked_add(size).ok_or(OutOfMemory)?)?;
-        let start = self.space.take_span(taken).ok_or(OutOfMemory)?;
+        let start = self
+            .space
+            .lock_blocks()
+            .take_run(taken)
+            .ok_or(OutOfMemory)?;
         let address = self.space.region.address_of(start);
         let before = (address.next_multiple_of(align) - address) / BLOCK_BYTES;
         let first = start.after(before);
         if before > 0 {
-            self.space.give_blocks(start, before);
+            self.space.lock_blocks().give(start, before);
         }
         if before + count < taken {
             self.space
-                .give_blocks(first.after(count), taken - before - count);
+                .lock_blocks()
+                .give(first.after(count), taken - before - count);
         }
         self.begin_span(first, count, size);
         self.payload_at(first)
@@ -74,7 +83,11 @@ impl Supply<'_> {
     #[cold]
     pub(super) fn allocate_zeroed_span(self, size: usize) -> Result<NonNull<u8>, OutOfMemory> {
         let count = blocks_for(size)?;
-        let first = self.space.take_span(count).ok_or(OutOfMemory)?;
+        let first = self
+            .space
+            .lock_blocks()
+            .take_run(count)
+            .ok_or(OutOfMemory)?;
         for index in 0..count {
             let block = first.after(index);
             if self.space.region.block(block).has(DIRTY) {
@@ -94,11 +107,8 @@ impl Supply<'_> {
             return super::not_a_payload(address);
         };
         self.set_span_size(first, 0);
-        let count = self.space.region.block(first).span_blocks();
-        if count >= RELEASE_AT_ONCE_BLOCKS {
-            // If the system refuses, the blocks keep their pages.
-            let _ = self.space.region.release(first, count);
-        }
+        let count = self.space.region.block(first).span_blocks.get();
+        release_if_large(self.space, first, count);
         self.space.give_span(first);
     }
 
@@ -117,17 +127,23 @@ impl Supply<'_> {
             }
             SharedResize::NoRoom => return false,
         }
-        let old = self.space.region.block(first).span_blocks();
-        if new > old && !self.space.extend_span(first.after(old), new - old) {
+        let old = self.space.region.block(first).span_blocks.get();
+        if new > old
+            && !self
+                .space
+                .lock_blocks()
+                .take_these(first.after(old), first.get() + new)
+        {
             return false;
         }
         for index in old..new {
             self.space.region.block(first.after(index)).add(DIRTY);
         }
-        self.space.region.block(first).set_span_blocks(new);
+        self.space.region.block(first).span_blocks.set(new);
         self.set_span_size(first, size);
         if new < old {
-            give_blocks(self.space, first.after(new), old - new);
+            release_if_large(self.space, first.after(new), old - new);
+            self.space.lock_blocks().give(first.after(new), old - new);
         }
         true
     }
@@ -136,8 +152,8 @@ impl Supply<'_> {
     pub(super) fn move_span(self, address: usize, size: usize) -> Result<NonNull<u8>, OutOfMemory> {
         let from = span_at(self.space, address).ok_or(OutOfMemory)?;
         let region = &self.space.region;
-        let (old, new) = (region.block(from).span_blocks(), blocks_for(size)?);
-        let to = self.space.take_span(new).ok_or(OutOfMemory)?;
+        let (old, new) = (region.block(from).span_blocks.get(), blocks_for(size)?);
+        let to = self.space.lock_blocks().take_run(new).ok_or(OutOfMemory)?;
         let target = self.payload_at(to)?;
         let bytes = region.span_bytes(from);
         match region.span_may_share(from) {
@@ -183,7 +199,7 @@ impl Supply<'_> {
 
     fn payload_at(self, first: BlockIndex) -> Result<NonNull<u8>, OutOfMemory> {
         let region = &self.space.region;
-        let address = region.address_of(first) + region.block(first).span_start();
+        let address = region.address_of(first) + region.block(first).span_start.get();
         NonNull::new(region.pointer(address)).ok_or(OutOfMemory)
     }
 
@@ -193,7 +209,7 @@ impl Supply<'_> {
         for index in 0..count {
             self.space.region.block(first.after(index)).add(DIRTY);
         }
-        self.space.region.block(first).set_span_blocks(count);
+        self.space.region.block(first).span_blocks.set(count);
         self.set_span_size(first, size);
         self.space.region.set_kind(first, Kind::Span);
     }
@@ -202,13 +218,13 @@ impl Supply<'_> {
     fn set_span_size(self, first: BlockIndex, size: usize) {
         let block = self.space.region.block(first);
         let page_bytes = self.space.region.page_bytes();
-        let (old, new) = (block.span_pages(), size.div_ceil(page_bytes));
-        block.set_span_pages(new);
+        let (old, new) = (block.span_pages.get(), size.div_ceil(page_bytes));
+        block.span_pages.set(new);
         let span_bytes = &self.payloads.span_bytes;
         if new >= old {
             let more_bytes = (new - old) * page_bytes;
             span_bytes.fetch_add(more_bytes, Relaxed);
-            self.payloads.charge_fresh(more_bytes);
+            self.payloads.fresh_bytes.fetch_add(more_bytes, Relaxed);
         } else {
             let fewer_bytes = (old - new) * page_bytes;
             span_bytes.fetch_sub(fewer_bytes, Relaxed);
@@ -221,14 +237,13 @@ fn span_at(space: &Space, address: usize) -> Option<BlockIndex> {
     let region = &space.region;
     let block = region.block_at(address)?;
     let is_start = region.kind(block) == Kind::Span
-        && region.address_of(block) + region.block(block).span_start() == address;
+        && region.address_of(block) + region.block(block).span_start.get() == address;
     is_start.then_some(block)
 }
 
-fn give_blocks(space: &Space, first: BlockIndex, count: usize) {
+fn release_if_large(space: &Space, first: BlockIndex, count: usize) {
     if count >= RELEASE_AT_ONCE_BLOCKS {
         // If the system refuses, the blocks keep their pages.
         let _ = space.region.release(first, count);
     }
-    space.give_blocks(first, count);
 }

@@ -228,18 +228,22 @@ impl<'heap> ThreadCache<'heap> {
     /// Gives every piece back to the heap. A forked child has to call this after
     /// [`Heap::inherit`](crate::Heap::inherit) for each cache that it has from its parent.
     pub fn flush(&mut self) {
-        let mut pool = self.supply.open();
-        for class in ClassIndex::all() {
-            if let Some(spare) = self.spares[class.index()].take() {
-                pool.pieces(spare.first.as_ptr() as usize, self.arena.class(class));
+        self.supply.give_back(|space, pool| {
+            let mut given_bytes = 0;
+            for class in ClassIndex::all() {
+                if let Some(spare) = self.spares[class.index()].take() {
+                    let first = spare.first.as_ptr() as usize;
+                    given_bytes += pool.give(space, first) * class.bytes();
+                }
             }
-        }
-        for of in ArenaClass::all() {
-            pool.pieces(self.lists.take_all(of), of);
-        }
-        self.leave_inherited();
-        pool.rows_of_pool();
-        pool.close();
+            for of in ArenaClass::all() {
+                let first = self.lists.take_all(of);
+                given_bytes += pool.give(space, first) * of.class().bytes();
+            }
+            self.leave_inherited();
+            pool.give_rows_back(space);
+            given_bytes
+        });
     }
 
     #[cold]
@@ -266,15 +270,13 @@ impl<'heap> ThreadCache<'heap> {
             *spare = row;
             return;
         }
-        let mut pool = self.supply.open();
-        let row = self.lists.take_row(of);
-        let given = match is_own {
-            true => std::mem::replace(spare, row),
-            false => row,
-        };
-        if let Some(row) = given {
-            pool.row(row, of);
-        }
-        pool.close();
+        self.supply.give_back(|space, pool| {
+            let row = self.lists.take_row(of);
+            let given = match is_own {
+                true => std::mem::replace(spare, row),
+                false => row,
+            };
+            given.map_or(0, |row| pool.give_row(space, row, of))
+        });
     }
 }

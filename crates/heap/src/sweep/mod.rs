@@ -106,18 +106,15 @@ pub(crate) fn rebuild_runs(
     let mut runs = RunBuilder::<false>::new(region, index);
     let mut young = Parts::NONE;
     let start = region.address_of(index);
-    let mut run_start = 0;
+    let mut run_start = None;
     let cells = space.cells_of(index);
     let end = cells.end();
     for cell in cells {
         let state = states.get(cell);
         if state.is_live() {
-            if !state.is_old() {
-                young.add(cell.address() - start);
-            }
-            if run_start != 0 {
+            young.add_if_young(cell.address() - start, state);
+            if let Some(run_start) = run_start.take() {
                 runs.add(run_start, cell.address());
-                run_start = 0;
             }
             continue;
         }
@@ -127,11 +124,9 @@ pub(crate) fn rebuild_runs(
                 poison_cell(region, cell, width);
             }
         }
-        if run_start == 0 {
-            run_start = cell.address();
-        }
+        run_start.get_or_insert(cell.address());
     }
-    if run_start != 0 {
+    if let Some(run_start) = run_start {
         runs.add(run_start, end);
     }
     let live_cells = width.cells_per_block() - runs.bytes / width.bytes();
@@ -199,7 +194,7 @@ mod tests {
 
     /// A block of cells whose states are these, from the beginning again when all have been used.
     fn block_of(space: &Space, width: WidthIndex, states: &[CellState]) -> BlockIndex {
-        let block = space.take_block(Kind::Cells(width)).unwrap();
+        let block = space.lock_blocks().take_one(Kind::Cells(width)).unwrap();
         for (cell, &state) in space.cells_of(block).zip(states.iter().cycle()) {
             space.region.set_state(cell, state);
         }

@@ -349,11 +349,7 @@ impl<'shared, 'heap> Model<'shared, 'heap> {
             self.set_root(root as u8, None);
         }
         self.heap.vm().ambiguous_roots.borrow_mut().fill(0);
-        self.collect(Request {
-            scope: Some(Scope::Full),
-            sweep_now: true,
-            compact: None,
-        });
+        self.collect(Request::EVERYTHING);
         for cache in self.caches.drain(..) {
             // SAFETY: nobody uses the cache any more.
             unsafe { self.heap.drop_cache(cache) };
@@ -382,11 +378,7 @@ impl<'shared, 'heap> Model<'shared, 'heap> {
             outcome = self.try_new_object(cache, tag, shape, Urgency::MustAllocate);
         }
         if outcome == Allocation::OutOfMemory {
-            self.collect(Request {
-                scope: Some(Scope::Full),
-                sweep_now: true,
-                compact: None,
-            });
+            self.collect(Request::EVERYTHING);
             outcome = self.try_new_object(cache, tag, shape, Urgency::MustAllocate);
         }
         self.sync();
