@@ -12,6 +12,7 @@
  * when the library is built: layout.c prints what the compiler makes of these declarations,
  * and ruby/src/inlined.rs asserts that it is the same.
  */
+#include <stddef.h>
 #include <string.h>
 
 #include "ashlar_ruby.h"
@@ -87,6 +88,10 @@ struct ashlar_knobs {
     ashlar_value stress_flag;
 };
 extern struct ashlar_knobs ashlar_knobs;
+_Static_assert(offsetof(struct ashlar_knobs, xmalloc_mode) == 4 && offsetof(struct ashlar_knobs, disabled) == 5 &&
+               offsetof(struct ashlar_knobs, auto_compact) == 6 && offsetof(struct ashlar_knobs, full_marking_allowed) == 7 &&
+               offsetof(struct ashlar_knobs, measures_time) == 8 && offsetof(struct ashlar_knobs, has_heap_profile) == 9 &&
+               offsetof(struct ashlar_knobs, stress_flag) == 16, "as in ruby/src/knobs.rs");
 
 /* Any thread may read a switch and turn it. */
 static inline bool

@@ -61,6 +61,18 @@ pub(crate) struct Knobs {
     markings: AtomicUsize,
 }
 
+// The shim has the same struct (`shim/inlined.h`), and asserts the same places.
+const _: () = {
+    use std::mem::offset_of;
+    assert!(offset_of!(Knobs, xmalloc_mode) == 4);
+    assert!(offset_of!(Knobs, disabled) == 5);
+    assert!(offset_of!(Knobs, auto_compact) == 6);
+    assert!(offset_of!(Knobs, full_marking_allowed) == 7);
+    assert!(offset_of!(Knobs, measures_time) == 8);
+    assert!(offset_of!(Knobs, has_heap_profile) == 9);
+    assert!(offset_of!(Knobs, stress_flag) == 16);
+};
+
 /// A bit of `xmalloc_mode`: payloads come from the C library.
 const FROM_LIBC: u8 = 1;
 /// A bit of `xmalloc_mode`: every allocation collects.

@@ -152,21 +152,29 @@ extern "C" fn ashlar_layout_set(
     set.map_err(error::note).is_ok()
 }
 
+/// # Safety
+/// `heap` is null, or from `ashlar_heap_new` and nobody uses it afterwards.
 #[no_mangle]
-extern "C" fn ashlar_heap_free(heap: Option<Box<ProgramHeap>>) {
-    // The program has ended its threads.
-    let Some(heap) = heap else { return };
-    let vm = heap.vm();
+unsafe extern "C" fn ashlar_heap_free(heap: *mut ProgramHeap) {
+    // The program has ended its threads. Its functions that free a cell's memory may still call with the
+    // heap, so it is a box only when they are done.
+    // SAFETY: the caller's contract.
+    let Some(program) = (unsafe { heap.as_ref() }) else {
+        return;
+    };
+    let vm = program.vm();
     // SAFETY: all that is left dies now.
     let owns_nothing = unsafe { ashlar_heap::Vm::owns_nothing(vm) };
-    heap.with_some_thread(|| {
-        heap.heap.for_each_cell(|cell, width| {
+    program.with_some_thread(|| {
+        program.heap.for_each_cell(|cell, width| {
             if !owns_nothing(cell) {
                 // SAFETY: the walk shows each cell once, and nobody uses it any more.
                 unsafe { ashlar_heap::Vm::release(vm, cell, width) };
             }
         });
     });
+    // SAFETY: `ashlar_heap_new` made the box, and nobody has a reference to it now.
+    drop(unsafe { Box::from_raw(heap) });
 }
 
 #[no_mangle]

@@ -76,8 +76,9 @@ impl<V: Vm> Heap<'_, V> {
 
     /// Begins the collection again, as a full one.
     fn restart_as_full(&self, marker: &mut Marker, cycle: Cycle) {
-        marker.restart();
+        // Borrowed first: where that panics, no cell has lost its place among the grey ones.
         let State { pacing, counts, .. } = &mut *self.state.borrow_mut();
+        marker.restart();
         *counts.totals.collections_of(cycle.scope) -= 1;
         *counts.totals.collections_of(Scope::Full) += 1;
         pacing.pace.note_restart_as_full();
@@ -252,7 +253,7 @@ impl<V: Vm> Heap<'_, V> {
             return true;
         };
         let mut marking = if self.stage() == Stage::Clearing {
-            if !self.clear_marks(cycle, work) {
+            if !self.clear_marks(&mut cycle, work) {
                 return false;
             }
             if cycle.scope == Scope::Major && marker.boundary.has_overflowed() {
@@ -346,7 +347,7 @@ impl<V: Vm> Heap<'_, V> {
     /// Makes every cell white, except that a major collection leaves settled ones black. Old
     /// cells stay old: they are marked again when they are found, or freed. Returns false when
     /// `work` is used up before.
-    fn clear_marks(&self, mut cycle: Cycle, work: &mut WorkBudget) -> bool {
+    fn clear_marks(&self, cycle: &mut Cycle, work: &mut WorkBudget) -> bool {
         /// Clearing a block takes about as long as marking this many cells.
         const CELLS_PER_BLOCK: usize = 8;
         for index in cycle.cleared_blocks..cycle.blocks {
@@ -356,7 +357,7 @@ impl<V: Vm> Heap<'_, V> {
                 break;
             }
         }
-        self.collection.enter(Stage::Clearing, Some(cycle));
+        self.collection.enter(Stage::Clearing, Some(*cycle));
         cycle.cleared_blocks == cycle.blocks
     }
 

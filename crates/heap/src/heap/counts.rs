@@ -31,13 +31,15 @@ impl OfWidth {
         let allocated_cells = self.allocated_by_retired + by_caches;
         // What was freed may have moved here.
         let left_cells = allocated_cells.wrapping_sub(self.freed_cells);
+        let live_cells = left_cells.wrapping_add_signed(self.gained_cells) as usize;
         let blocks = self.blocks_taken - self.blocks_given;
+        debug_assert!(live_cells <= blocks * width.cells_per_block());
         WidthUsage {
             width_bytes: width.bytes(),
             blocks,
             blocks_taken: self.blocks_taken,
             cells: blocks * width.cells_per_block(),
-            live_cells: left_cells.wrapping_add_signed(self.gained_cells) as usize,
+            live_cells,
             allocated_cells,
             freed_cells: self.freed_cells,
         }

@@ -103,6 +103,10 @@ impl Marker {
         self.is_major = scope == Scope::Major;
         let Worker { grey, counts, .. } = &mut self.worker;
         counts.young_cells = 0;
+        if scope != Scope::Minor {
+            // The stack that the latest minor collection has emptied.
+            self.untraced.clear_and_release();
+        }
         match scope {
             Scope::Minor => self.remembered.begin_minor(&mut self.untraced),
             Scope::Major => {
