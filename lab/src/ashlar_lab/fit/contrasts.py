@@ -38,8 +38,8 @@ def _answers(experiment: Experiment, cells: Cells, contrast: Contrast) -> list[A
     for program in experiment.programs:
         first, second = (Arm(program.name, name, None) for name in (contrast.variant, contrast.against))
         if contrast.difference:
-            pairs = cells.own_pairs(contrast.metric, first, second)
-            estimate = mean_estimate([a - b for a, b in pairs], unit_of(contrast.metric).symbol) if pairs else None
+            differences = cells.own_differences(contrast.metric, first, second)
+            estimate = mean_estimate(differences, unit_of(contrast.metric).symbol) if len(differences) else None
         else:
             ratio = cells.log_ratio(contrast.metric, first, second)
             pairs_of_arms += [(first, second)] if ratio else []

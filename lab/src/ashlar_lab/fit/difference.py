@@ -12,8 +12,6 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
 from ashlar_lab.experiment.model import MAIN, Arm, Experiment
 from ashlar_lab.fit.across import POPULATION
 from ashlar_lab.fit.cells import Cells
@@ -80,8 +78,7 @@ def _side(experiment: Experiment, cells: Cells, metric: str, arm: Arm, relative:
         value = own or baseline.middle_value()
         groups = cells.log_ratios(metric, arm, Arm(arm.program, baseline.name, value))
     else:
-        blocks, values = cells.series(metric, arm)
-        groups = cells.groups(blocks[values > 0], np.log(values[values > 0]))
+        groups = cells.logs(metric, arm)
     return {machine: trimmed(logs) for machine, logs in groups.items()}
 
 

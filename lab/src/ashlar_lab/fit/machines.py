@@ -90,9 +90,8 @@ def _speeds(experiment: Experiment, cells: Cells) -> tuple[dict[str, Estimate], 
     ratios: dict[str, list[Trimmed]] = {}
     noises: dict[str, list[float]] = {}
     for arm in experiment.arms():
-        blocks, values = cells.series(experiment.time_metric, arm)
-        logs = {m: np.log(v[v > 0]) for m, v in cells.groups(blocks, values).items()}
-        parts = {m: trimmed(v) for m, v in logs.items() if len(v)}
+        logs = cells.logs(experiment.time_metric, arm)
+        parts = {m: trimmed(v) for m, v in logs.items()}
         for name, part in parts.items():
             if len(logs[name]) > 1:
                 noises.setdefault(name, []).append(float(np.std(logs[name], ddof=1)))

@@ -71,7 +71,7 @@ def metrics_of(experiment: Experiment, table: Table) -> list[str]:
 
 def levels(experiment: Experiment, cells: Cells, metrics: Sequence[str]) -> list[Level]:
     """Every metric of every arm."""
-    values = ((arm, metric, cells.own(metric, arm)[1]) for arm in experiment.arms() if arm.role == MAIN for metric in metrics)
+    values = ((arm, metric, cells.own(metric, arm)) for arm in experiment.arms() if arm.role == MAIN for metric in metrics)
     return [Level(*arm[:3], metric, mean_estimate(own, unit_of(metric).symbol), float(np.median(own))) for arm, metric, own in values if len(own)]
 
 
@@ -137,7 +137,7 @@ def overheads(experiment: Experiment, cells: Cells, metrics: Sequence[str]) -> l
         for program in experiment.programs:
             best_of: dict[str, tuple[float, str | None]] = {}
             for variant in experiment.variants:
-                values = ((value, cells.own(metric, Arm(program.name, variant.name, value))[1]) for value in variant.values or (None,))
+                values = ((value, cells.own(metric, Arm(program.name, variant.name, value))) for value in variant.values or (None,))
                 if means := [(mean_estimate(own).value, value) for value, own in values if len(own) and own.min() > 0]:
                     best_of[variant.name] = min(means)
             if len(best_of) < 2:
