@@ -15,7 +15,7 @@ from ashlar.errors import BadInput
 from ashlar_lab import variants
 from ashlar_lab.experiment import command_line
 from ashlar_lab.experiment.check import SPACE_METRICS, TIME_METRICS
-from ashlar_lab.experiment.model import Experiment, Stop
+from ashlar_lab.experiment.model import Experiment, Server, Stop
 from ashlar_lab.report import FORMS
 
 
@@ -62,26 +62,23 @@ class Question:
 
     def experiment(self) -> Experiment:
         return command_line.build(
-            self.variant or [], self.knob or [], self.command or [], name=self.name, baseline=self.baseline, stop=self._stop(), curves=self.curves,
+            self.variant or [], self.knob or [], self.command or [], name=self.name, baseline=self.baseline, stop=self.extended(Stop()), curves=self.curves,
             programs=self.program or [], server=self._server(), goals=self.goal or [], seed=1 if self.seed is None else self.seed, time_metric=self.time,
             space_metric=self.space, timeout_s=self.timeout, compare_output=not self.ignore_output, ignore_lines=self.ignore_lines or [])
-
-    def _stop(self) -> Stop:
-        return self.extended(Stop(budget_s=self.budget))
 
     def extended(self, stop: Stop) -> Stop:
         """The rule with what is said here in its place."""
         said = {"blocks_min": self.blocks, "blocks_max": self.blocks, "precision": self.precision, "budget_s": self.budget}
         return dataclasses.replace(stop, **{k: v for k, v in said.items() if v is not None})
 
-    def _server(self) -> command_line.Serve | None:
+    def _server(self) -> tuple[str, Server] | None:
         if not self.server:
             if told := next((name for name in ("rate", "path") if getattr(self, name) is not None), None):
                 raise BadInput(f"--{told} says how a server is driven; add --server 'COMMAND {{port}}'")
             return None
         if self.rate is None:
             raise BadInput("--server needs --rate: how many requests a second, whatever the server does; for example --rate 200")
-        return command_line.Serve(self.server, self.rate, self.duration, connections=self.connections, paths=tuple(self.path or ("/",)))
+        return self.server, Server(0, self.rate, self.duration, paths=tuple(self.path or ("/",)), connections=self.connections)
 
 
 def asking(leave_out: Sequence[str] = ()) -> Callable:

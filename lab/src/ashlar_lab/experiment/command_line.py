@@ -7,7 +7,6 @@ import os
 import re
 import shlex
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import partial
 
 from ashlar.errors import BadInput
@@ -17,10 +16,10 @@ from ashlar_lab.experiment.model import Contrast, Experiment, Program, Server, S
 
 
 def build(specs: list[str], knobs: list[str], command: list[str], *, name: str | None, baseline: str | None,
-          stop: Stop, curves: bool = False, programs: Sequence[str] = (), server: Serve | None = None, goals: Sequence[str] = (),
+          stop: Stop, curves: bool = False, programs: Sequence[str] = (), server: tuple[str, Server] | None = None, goals: Sequence[str] = (),
           timeout_s: float = 600.0, compare_output: bool = True, ignore_lines: Sequence[str] = (), **rest) -> Experiment:
     """Every variant gets the first knob it understands; a variant that understands none runs at one point, or with `curves` over the
-    knob of its base."""
+    knob of its base. `server` is a command with {port}, and how it is driven."""
     if not specs:
         raise BadInput("no variant given; add --variant NAME at least once ('ashlar-lab variants' lists the built-in ones)")
     parsed_knobs = [_knob(k) for k in knobs]
@@ -31,7 +30,7 @@ def build(specs: list[str], knobs: list[str], command: list[str], *, name: str |
     program = partial(Program, directory=os.getcwd(), timeout_s=timeout_s, compare_output=compare_output, ignore_lines=tuple(ignore_lines))
     made = tuple(program(*named) for named in map(_named_command, programs))
     if server:
-        made += (program(*_server_command(server.command), server=server.model()),)
+        made += (program(*_server_command(server[0]), server=server[1]),)
     if command or not made:
         if not command and any(not v.command for v in contenders):
             raise BadInput("no command given; put it after --, as in: ashlar-lab compare --variant glibc --variant jemalloc -- ./program")
@@ -40,21 +39,6 @@ def build(specs: list[str], knobs: list[str], command: list[str], *, name: str |
     contrasts, made = _with_goals(goals, contenders, chosen, made)
     title = name or ", ".join(shlex.join(p.command) or p.name for p in made)
     return checked(Experiment(name or made[0].name, made, contenders, chosen, stop, title, contrasts=contrasts, **rest), "command line")
-
-
-@dataclass(frozen=True)
-class Serve:
-    """A server as the command line gives it."""
-
-    command: str
-    rate_per_s: float
-    duration_s: float = 10.0
-    warm_up_s: float = 1.0
-    connections: int = 32
-    paths: tuple[str, ...] = ("/",)
-
-    def model(self) -> Server:
-        return Server(0, self.rate_per_s, self.duration_s, self.warm_up_s, self.paths, self.connections)
 
 
 def _short_name(command: Sequence[str]) -> str:
