@@ -11,6 +11,7 @@ from ashlar_lab.experiment.model import Arm, Experiment
 from ashlar_lab.fit.analysis import Analysis
 from ashlar_lab.report import units
 from ashlar_lab.report.charts import typical_run
+from ashlar_lab.report.tables import made
 from ashlar_lab.store.run import OK, Run
 
 _USUAL = ("requests_per_s", "p50_ms", "p90_ms", "p99_ms", "request_ms_max", "wall_s", "cpu_s", "peak_mib", "final_mib", "gc_count", "gc_time_ms")
@@ -35,11 +36,9 @@ def _table(experiment: Experiment, runs: Sequence[Run], analysis: Analysis, prog
             rows.append((units.title(metric), *(_cell(experiment, analysis, program.name, name, metric) for name in variants)))
     pictures = memory_over_time(experiment, runs, program.name)
     rows += [("RSS over time", *(pictures.get(name, "–") for name in variants))] if pictures else []
-    if not rows:
-        return None
-    return Table(f"program-{program.name}", program.name, ("", *variants), tuple(rows),
-                 f"20 % trimmed means over {analysis.blocks} block{'s' if analysis.blocks != 1 else ''}; × is the paired ratio to {experiment.baseline}. "
-                 "RSS over time: all variants on the same two scales, from nothing to the highest RSS and from start to the longest run.", "programs")
+    return made(f"program-{program.name}", program.name, variants, rows,
+                f"20 % trimmed means over {analysis.blocks} block{'s' if analysis.blocks != 1 else ''}; × is the paired ratio to {experiment.baseline}. "
+                "RSS over time: all variants on the same two scales, from nothing to the highest RSS and from start to the longest run.", "programs")
 
 
 def side_by_side(experiment: Experiment, analysis: Analysis) -> Table | None:
@@ -49,8 +48,8 @@ def side_by_side(experiment: Experiment, analysis: Analysis) -> Table | None:
         return None
     rows = [(f"{program.name} · {variant.name}", *(_cell(experiment, analysis, program.name, variant.name, m, "  × ", "  × 1.00") for m in metrics))
             for program in experiment.programs for variant in experiment.variants]
-    return Table("side-by-side", "Side by side", ("", *(units.title(m) for m in metrics)), tuple(rows),
-                 f"20 % trimmed means over {analysis.blocks} blocks; × is the paired ratio to {experiment.baseline}.")
+    return made("side-by-side", "Side by side", [units.title(m) for m in metrics], rows,
+                f"20 % trimmed means over {analysis.blocks} blocks; × is the paired ratio to {experiment.baseline}.")
 
 
 def _cell(experiment: Experiment, analysis: Analysis, program: str, variant: str, metric: str, times: str = " ×", baseline: str = "") -> str:
