@@ -37,7 +37,7 @@ def _table(experiment: Experiment, runs: Sequence[Run], analysis: Analysis, prog
     pictures = memory_over_time(experiment, runs, program.name)
     rows += [("RSS over time", *(pictures.get(name, "–") for name in variants))] if pictures else []
     return made(f"program-{program.name}", program.name, variants, rows,
-                f"20 % trimmed means over {analysis.blocks} block{'s' if analysis.blocks != 1 else ''}; × is the paired ratio to {experiment.baseline}. "
+                f"20 % trimmed means over {units.counted(analysis.blocks, 'block')}; × is the paired ratio to {experiment.baseline}. "
                 "RSS over time: all variants on the same two scales, from nothing to the highest RSS and from start to the longest run.", "programs")
 
 

@@ -59,6 +59,11 @@ def level(found: Level | None) -> str:
     return number(found.mean.value) if found else "–"
 
 
+def counted(n: int, noun: str) -> str:
+    """`1 block`, `2 blocks`."""
+    return f"{n} {noun}{'s' if n != 1 else ''}"
+
+
 def ratio(value: float | None, digits: int = 2) -> str:
     if value is None or math.isnan(value):
         return "–"

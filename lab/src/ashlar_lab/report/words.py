@@ -155,11 +155,10 @@ def _ratio_sentences(experiment: Experiment, analysis: Analysis) -> list[str]:
             of_variant = [r for r in analysis.ratios if r.variant == variant.name and r.metric == metric]
             if summary:
                 found.append(f"{variant.name}, {units.in_sentence(metric)}: {_judged(summary.ratio, experiment.baseline, floor, metric)} "
-                             f"(geometric mean over {summary.programs} program{'s' if summary.programs != 1 else ''}).{_exceptions(of_variant, metric, floor)}")
-            else:
-                for r in of_variant:
-                    if fleet.depends(analysis, r.program, r.variant, r.at_value, metric):
-                        continue  # said machine by machine
+                             f"(geometric mean over {units.counted(summary.programs, 'program')}).{_exceptions(of_variant, metric, floor)}")
+                continue
+            for r in of_variant:
+                if not fleet.depends(analysis, r.program, r.variant, r.at_value, metric):  # that is said machine by machine
                     at = f" at {variant.knob}={r.at_value}" if r.at_value else ""
                     found.append(f"{variant.name}{at}, {units.in_sentence(metric)}: {_judged(r.ratio, experiment.baseline, floor, metric)}.")
     return found
@@ -329,4 +328,4 @@ def missing(runs: Sequence[Run]) -> list[str]:
     by_reason: dict[str, list[str]] = {}
     for name, why in found.items():
         by_reason.setdefault(why, []).append(name)
-    return [f"Not measured: {', '.join(sorted(names))}: {why}." for why, names in by_reason.items()]
+    return [f"{', '.join(sorted(names))}: {why}." for why, names in by_reason.items()]
