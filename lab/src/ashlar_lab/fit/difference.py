@@ -8,6 +8,7 @@ is compared with itself.
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -87,16 +88,15 @@ def _between_machines(first: dict[str, Trimmed], second: dict[str, Trimmed]) -> 
     both = sorted(first.keys() & second.keys())
     if not both:
         return None
-    each = [_between(first[m], second[m]) for m in both]
+    each = [_whole(summed([second[m], first[m].negated()])) for m in both]
     n = min(sum(side[m].n for m in both) for side in (first, second))
     known = len(each) < POPULATION and all(e.freedom >= 1 for e in each)
     means = mean(each, n) if known else of_means([e.mean for e in each], n)
     return exp_estimate(means)
 
 
-def _between(left: Trimmed, right: Trimmed) -> Trimmed:
-    found = summed([right, left.negated()])
-    return Trimmed(found.mean, found.error, int(found.freedom), found.n)
+def _whole(found: Trimmed) -> Trimmed:
+    return dataclasses.replace(found, freedom=int(found.freedom))
 
 
 def _judged(ratio: Estimate, threshold: float, more_is_better: bool, floor: float) -> str:
