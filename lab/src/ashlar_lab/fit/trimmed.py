@@ -108,7 +108,8 @@ def summed(parts: Sequence[Trimmed]) -> Trimmed:
         return Trimmed(total, math.inf, 0, n)
     squares = [p.error**2 for p in parts]
     below = math.fsum(s**2 / p.freedom for s, p in zip(squares, parts))
-    return Trimmed(total, math.sqrt(math.fsum(squares)), math.fsum(squares)**2 / below if below > 0 else min(p.freedom for p in parts), n)
+    # Rounded, so that the error of floating point takes no whole degree from one estimate alone.
+    return Trimmed(total, math.sqrt(math.fsum(squares)), round(math.fsum(squares)**2 / below, 9) if below > 0 else min(p.freedom for p in parts), n)
 
 
 def mean(parts: Sequence[Trimmed], n: int | None = None) -> Trimmed:
