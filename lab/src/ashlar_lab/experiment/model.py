@@ -108,6 +108,9 @@ class Stop:
     precision: float = 0.02
     budget_s: float | None = None
 
+    def over_budget(self, seconds: float) -> bool:
+        return self.budget_s is not None and seconds > self.budget_s
+
 
 class Arm(NamedTuple):
     """One cell of the experiment. The twin is the baseline run a second time: the A/A arm."""

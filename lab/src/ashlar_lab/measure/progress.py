@@ -30,6 +30,10 @@ class _Line:
     def __exit__(self, *_) -> None:
         self._bar.stop()
 
+    def says(self, text: str) -> None:
+        if not self._quiet:
+            self._console.print(text, soft_wrap=True)
+
 
 class Progress(_Line):
     """In a pipe failures are printed, and how far it is after a block, at most once in LINE_EVERY_S."""
@@ -78,13 +82,10 @@ class Progress(_Line):
             left = min(left, max(0.0, budget - (total - left)))
             total = min(total, budget)
         self._bar.update(self._task, total=total, completed=total - left, left=f"at most {clock(left)} left")
-        self._tell_blocks(min(self._blocks_done[arm] for arm in arms), left)
-
-    def _tell_blocks(self, whole: int, left_s: float) -> None:
-        now_s = time.monotonic()
-        if whole > self._told_blocks and now_s - self._told_s >= self.LINE_EVERY_S and not self._quiet and not self._console.is_terminal:
+        whole, now_s = min(self._blocks_done[arm] for arm in arms), time.monotonic()
+        if whole > self._told_blocks and now_s - self._told_s >= self.LINE_EVERY_S and not self._console.is_terminal:
             self._told_blocks, self._told_s = whole, now_s
-            self._console.print(f"{whole} of at most {self._stop.blocks_max} blocks, at most {clock(left_s)} left", soft_wrap=True)
+            self.says(f"{whole} of at most {self._stop.blocks_max} blocks, at most {clock(left)} left")
 
 
 class FleetProgress(_Line):
@@ -93,10 +94,6 @@ class FleetProgress(_Line):
     def __init__(self, experiment: Experiment, quiet: bool = False):
         super().__init__(experiment, quiet, "connecting")
         self._began = time.monotonic()
-
-    def says(self, text: str) -> None:
-        if not self._quiet:
-            self._console.print(text, soft_wrap=True)
 
     def stage(self, text: str) -> None:
         self._bar.update(self._task, stage=text)

@@ -108,12 +108,8 @@ class _Session:
             self._give_out(self._look())
             for block, said in self.cluster.finished(_LOOK_EVERY_S):
                 self._came(block, said)
-            if self._over_budget(time.monotonic() - began):
+            if self.whole and self.experiment.stop.over_budget(time.monotonic() - began):
                 return
-
-    def _over_budget(self, seconds: float) -> bool:
-        budget = self.experiment.stop.budget_s
-        return budget is not None and seconds > budget and self.whole > 0
 
     # --- who is there ---
 
