@@ -1,7 +1,5 @@
 """What `ashlar-lab ci` does: check out and build, measure, judge by intervals, say so."""
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 import tempfile

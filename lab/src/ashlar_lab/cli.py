@@ -1,7 +1,5 @@
 """The command line: the verbs with their options, and how each is carried out in a few lines. What a verb needs is loaded when it is asked for."""
 
-from __future__ import annotations
-
 import dataclasses
 import shlex
 import sys

@@ -1,7 +1,5 @@
 """What `ashlar-lab compare` does: measure, store, fit, report."""
 
-from __future__ import annotations
-
 import dataclasses
 import shlex
 from pathlib import Path

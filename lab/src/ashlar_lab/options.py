@@ -3,7 +3,6 @@
 import dataclasses
 import functools
 import inspect
-import typing
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -84,10 +83,9 @@ class Question:
 def asking(leave_out: Sequence[str] = ()) -> Callable:
     """Makes a verb of a function whose first parameter is a `Question`: its options are those of `Question`, but for some, then its own."""
     def made(function):
-        hints = typing.get_type_hints(Question, include_extras=True)
-        asked = [inspect.Parameter(f.name, inspect.Parameter.KEYWORD_ONLY, default=f.default, annotation=hints[f.name]) for f in dataclasses.fields(Question)
+        asked = [inspect.Parameter(f.name, inspect.Parameter.KEYWORD_ONLY, default=f.default, annotation=f.type) for f in dataclasses.fields(Question)
                  if f.name not in leave_out]
-        own = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in list(inspect.signature(function, eval_str=True).parameters.values())[1:]]
+        own = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in list(inspect.signature(function).parameters.values())[1:]]
 
         @functools.wraps(function)
         def verb(**given):

@@ -1,7 +1,5 @@
 """An experiment made from `--variant`, `--knob`, `--program`, `--server`, `--goal` and a command."""
 
-from __future__ import annotations
-
 import dataclasses
 import os
 import re

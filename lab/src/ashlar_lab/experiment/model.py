@@ -5,8 +5,6 @@ that takes several values. An *arm* is one cell of the experiment: a program und
 A *block* runs every arm once, in shuffled order; runs are paired within a block only.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import hashlib
 import json

@@ -1,7 +1,5 @@
 """Read an experiment from TOML."""
 
-from __future__ import annotations
-
 import dataclasses
 import os
 import re

@@ -1,17 +1,13 @@
 """A table of text, numbers and lists made into a dataclass by its annotations. Every complaint names the key, the value and what would do."""
 
-from __future__ import annotations
-
 import dataclasses
 import typing
 from collections.abc import Mapping
-from functools import cache
 from types import NoneType
 
 from ashlar.errors import BadInput
 
 _MEANT = {str: "a string", int: "a number", float: "a number", bool: "true or false", tuple: 'a list of strings such as ["ruby", "program.rb"]', dict: "a table"}
-_hints = cache(typing.get_type_hints)
 
 
 def read(kind, raw, where: str, keys: Mapping[str, str] = {}):
@@ -20,7 +16,7 @@ def read(kind, raw, where: str, keys: Mapping[str, str] = {}):
         raise BadInput(f"{where} is {raw!r}; it must be a table")
     left, found, known = dict(raw), {}, []
     for field in dataclasses.fields(kind):
-        key, hint = keys.get(field.name, field.name), _hints(kind)[field.name]
+        key, hint = keys.get(field.name, field.name), field.type
         known.append(key)
         if key in left:
             found[field.name] = _value(hint, left.pop(key), where, key)

@@ -1,7 +1,5 @@
 """Write an experiment as TOML that reads back as the same experiment."""
 
-from __future__ import annotations
-
 import dataclasses
 import os
 import re

@@ -5,8 +5,6 @@ fewer, the estimate is the mean of these machines, with the errors within each a
 the machines is taken all the same, since then there is no such mean.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 

@@ -1,7 +1,5 @@
 """Everything that can be said about an experiment, in one value."""
 
-from __future__ import annotations
-
 import dataclasses
 import math
 from collections.abc import Sequence

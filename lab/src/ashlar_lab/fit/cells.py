@@ -1,7 +1,5 @@
 """Runs arranged by program, variant, knob value and block: the shape every estimate starts from."""
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Sequence
 

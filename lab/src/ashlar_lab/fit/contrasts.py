@@ -1,7 +1,5 @@
 """The experiment's named questions: one variant against another in one metric, program by program."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from ashlar_lab.experiment.model import Arm, Contrast, Experiment

@@ -1,7 +1,5 @@
 """Space-time curves of one program, with bands, and how any two of them compare."""
 
-from __future__ import annotations
-
 import dataclasses
 import math
 from collections.abc import Sequence

@@ -6,8 +6,6 @@ compared instead, which cancels a machine that was slower on one of the days. Of
 is compared with itself.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import math
 from collections.abc import Callable, Iterable, Sequence

@@ -5,8 +5,6 @@ neighbour. So a verdict asks for both: that the whole interval lies beyond the b
 the A/A arm differs from 1.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Sequence
 

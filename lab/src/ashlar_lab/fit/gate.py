@@ -1,7 +1,5 @@
 """Whether the model may be believed. Every statement about a, b or c passes here first."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 

@@ -7,8 +7,6 @@ favours the lucky arm a little, which the interval does not correct. It is taken
 Production Garbage Collectors", ISPASS 2022.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

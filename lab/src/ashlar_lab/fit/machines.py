@@ -1,7 +1,5 @@
 """How the machines of one experiment differ: speed, noise, and which of them says something else than the others."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass

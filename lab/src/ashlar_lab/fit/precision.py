@@ -5,8 +5,6 @@ which unlike knobs do not have, but the mean ratio over the space that both curv
 itself be known: each of its points against its middle one, in the same block.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Sequence
 

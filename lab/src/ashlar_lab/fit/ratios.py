@@ -1,7 +1,5 @@
 """Paired ratios of every variant to the baseline, the A/A arm's noise floor, and overheads over the best."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 

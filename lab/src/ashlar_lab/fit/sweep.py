@@ -1,7 +1,5 @@
 """The runs of one program arranged for curve fitting: space and time by variant, knob value and block."""
 
-from __future__ import annotations
-
 import dataclasses
 from dataclasses import dataclass
 

@@ -5,8 +5,6 @@ winsorised variance. Below `LEAST_BLOCKS` there is no interval.
 Source: K. K. Yuen, "The two-sample trimmed t for unequal population variances", Biometrika 61 (1974).
 """
 
-from __future__ import annotations
-
 import dataclasses
 import math
 from collections.abc import Sequence

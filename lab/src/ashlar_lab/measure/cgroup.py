@@ -1,7 +1,5 @@
 """A memory control group around one run, where the machine lets us make one."""
 
-from __future__ import annotations
-
 import itertools
 import os
 from pathlib import Path

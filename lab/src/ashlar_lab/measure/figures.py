@@ -5,8 +5,6 @@ The lab sets ASHLAR_REPORT_FILE to a fresh path. A program may append lines of J
 become columns of the report; the unit is the end of the name.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import re

@@ -1,7 +1,5 @@
 """Install allocators that Debian packages, when asked to and allowed to."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 from collections.abc import Sequence

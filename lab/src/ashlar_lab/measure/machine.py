@@ -1,7 +1,5 @@
 """What machine this is: the facts without which a figure means nothing."""
 
-from __future__ import annotations
-
 import os
 import platform
 import re

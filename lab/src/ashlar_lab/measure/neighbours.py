@@ -1,7 +1,5 @@
 """What else used the CPUs during a run: the difference of two looks at /proc, the lab's own tree left out."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import resource

@@ -5,8 +5,6 @@ second bare one shows how far equal windows differ. A block is many rounds and c
 there, since the costliest kind of sampling comes only about once a watched second.
 """
 
-from __future__ import annotations
-
 import os
 import random
 import signal

@@ -1,7 +1,5 @@
 """The progress line: what runs now, how far, how long still; of several machines, who takes part."""
 
-from __future__ import annotations
-
 import sys
 import time
 from collections import defaultdict

@@ -1,7 +1,5 @@
 """Two revisions of a project in folders of their own, each built there."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import re

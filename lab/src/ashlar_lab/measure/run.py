@@ -1,7 +1,5 @@
 """Carry out one run: a fresh process tree under the launcher, made into a `Run`."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 import random

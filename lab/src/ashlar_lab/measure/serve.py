@@ -1,7 +1,5 @@
 """Drive one server: wait for its port on loopback, load it at a constant rate, note its memory, stop it."""
 
-from __future__ import annotations
-
 import hashlib
 import math
 import signal

@@ -1,7 +1,5 @@
 """The whole measurement: check runs, then shuffled blocks until the stopping rule says enough."""
 
-from __future__ import annotations
-
 import time
 from pathlib import Path
 

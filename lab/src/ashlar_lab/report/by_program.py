@@ -1,8 +1,6 @@
 """Values beside each other. One table for each program has a row for each metric, a column for each variant, and memory over time as a small
 picture; one for all has a row for each program and variant."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from ashlar.chart import stretches

@@ -1,7 +1,5 @@
 """Which pictures an experiment gets."""
 
-from __future__ import annotations
-
 import dataclasses
 import math
 from collections.abc import Sequence

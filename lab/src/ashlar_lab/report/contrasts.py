@@ -1,7 +1,5 @@
 """The table of the experiment's named questions, with the goals beside the answers."""
 
-from __future__ import annotations
-
 import math
 
 from ashlar.tables import Table

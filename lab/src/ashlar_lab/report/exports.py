@@ -1,7 +1,5 @@
 """CSV of every run and JSON of everything estimated."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json

@@ -1,7 +1,5 @@
 """What a report says of several machines: which, how many, how they differ, and which of them disagrees."""
 
-from __future__ import annotations
-
 from ashlar.tables import Table
 from ashlar_lab.experiment.model import Arm, Experiment
 from ashlar_lab.fit.across import POPULATION

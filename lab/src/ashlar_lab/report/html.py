@@ -1,7 +1,5 @@
 """The report as a page."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from ashlar import page, palette

@@ -1,7 +1,5 @@
 """What the lab costs the measured program, in words."""
 
-from __future__ import annotations
-
 from ashlar_lab.fit.trimmed import Estimate
 from ashlar_lab.measure.overhead import Overhead
 

@@ -1,7 +1,5 @@
 """The report as content: what is said, shown and listed, before it takes a form."""
 
-from __future__ import annotations
-
 import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass

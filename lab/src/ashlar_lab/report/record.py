@@ -1,7 +1,5 @@
 """A result that is kept with the project: small, and free of the paths of the machine it was made on."""
 
-from __future__ import annotations
-
 import json
 import math
 

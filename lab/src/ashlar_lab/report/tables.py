@@ -1,7 +1,5 @@
 """The tables, as plain rows of text, ready for any form."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Sequence
 

@@ -1,7 +1,5 @@
 """How a metric is called and how its values are written. The unit is the end of the metric's name."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 

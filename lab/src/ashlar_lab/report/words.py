@@ -1,7 +1,5 @@
 """The verdict and the warnings, in plain sentences that carry their uncertainty."""
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """The store: one SQLite file, one row per run, raw samples kept as compressed JSON."""
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 import itertools

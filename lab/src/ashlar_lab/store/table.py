@@ -5,8 +5,6 @@ rows of one matrix per set of metric names. `Runs` is a list of whole runs that 
 store it lists only some.
 """
 
-from __future__ import annotations
-
 from array import array
 from collections.abc import Iterable, Sequence
 

@@ -1,7 +1,5 @@
 """The contenders the lab knows by name, and how a variant becomes a command and an environment."""
 
-from __future__ import annotations
-
 import dataclasses
 import difflib
 import glob

@@ -1,7 +1,5 @@
 """What a built-in contender has to say about itself."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, field
 

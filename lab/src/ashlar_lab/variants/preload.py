@@ -1,7 +1,5 @@
 """malloc replacements that Debian ships, put in front of libc with LD_PRELOAD."""
 
-from __future__ import annotations
-
 from ashlar_lab.variants.base import Base, as_variables, in_one_variable
 
 _LIB = "/usr/lib/{multiarch}/"

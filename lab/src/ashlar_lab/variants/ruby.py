@@ -1,7 +1,5 @@
 """Ruby's collectors: which library, how it grows, and Ashlar's own settings."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

@@ -6,8 +6,6 @@ right by the agent, which knows the folder. What is installed (under /usr and th
 and what the user says is there, must be there with the same content. What nobody names has to be added: `--ship PATH`.
 """
 
-from __future__ import annotations
-
 import hashlib
 import io
 import json

@@ -3,8 +3,6 @@
 A scheduler and its workers run what whoever reaches them sends.
 """
 
-from __future__ import annotations
-
 import contextlib
 import ipaddress
 import re

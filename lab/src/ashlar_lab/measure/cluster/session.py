@@ -4,8 +4,6 @@ A block is measured whole on one machine, and is in the store whole or not at al
 `--resume` gives out the blocks that it lacks.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import socket
 import time
