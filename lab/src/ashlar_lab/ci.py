@@ -11,7 +11,7 @@ from ashlar.errors import BadInput
 from ashlar.files import file_name, put
 from ashlar.said import say
 from ashlar_lab.experiment.check import checked
-from ashlar_lab.experiment.model import Experiment, Variant
+from ashlar_lab.experiment.model import CHECK, Experiment, Variant
 from ashlar_lab.fit.analysis import Analysis, analyse
 from ashlar_lab.fit.difference import UNDECIDED, WORSE, Difference, differences, within
 from ashlar_lab.measure import machine, revisions
@@ -66,7 +66,7 @@ def judge(experiment: Experiment, *, base: str | None, stored: Path | None, head
         return 0
     if stored:
         _refuse_other_work(before[0], chosen, stored)
-        older = _renamed(before[2])
+        older = [dataclasses.replace(r, variant="head") for r in before[2] if r.role != CHECK]
         shown, of_base = differences(chosen, older, runs, metrics, threshold, False), (analyse(chosen, older), "head")
     else:
         shown, of_base = within(chosen, runs, metrics, threshold), (analysis, contenders[0].name)
@@ -79,17 +79,9 @@ def judge(experiment: Experiment, *, base: str | None, stored: Path | None, head
     say(text, end="")
     if comment:
         put(comment, text)
-    return _status(shown, failures, strict)
-
-
-def _status(shown: Sequence[Difference], failures: Sequence[str], strict: bool) -> int:
     if failures or any(d.judged == WORSE for d in shown):
         return 1
     return 3 if strict and any(d.judged == UNDECIDED for d in shown) else 0
-
-
-def _renamed(runs):
-    return [dataclasses.replace(r, variant="head") for r in runs if r.role != "check"]
 
 
 def _refuse_other_work(before: Experiment, now: Experiment, path: Path) -> None:

@@ -7,7 +7,7 @@ import numpy as np
 
 from ashlar_lab.experiment.model import Arm, Variant
 from ashlar_lab.fit.across import across
-from ashlar_lab.fit.trimmed import Trimmed
+from ashlar_lab.fit.trimmed import Estimate, Trimmed, exp_estimate
 from ashlar_lab.store.run import Run
 from ashlar_lab.store.table import Table
 
@@ -91,6 +91,10 @@ class Cells:
         """The log-ratio with its error, machines accounted for (`across`)."""
         groups = self.log_ratios(metric, first, second)
         return across(list(groups.values())) if groups else None
+
+    def ratio(self, metric: str, first: Arm, second: Arm) -> Estimate | None:
+        found = self.log_ratio(metric, first, second)
+        return exp_estimate(found) if found else None
 
 
 def common_values(first: Variant, second: Variant) -> list[tuple[str | None, str | None]]:

@@ -128,8 +128,7 @@ def _plain(sweep: Sweep, rows: np.ndarray, unit: str) -> Estimate:
     """Of values in all rows of the points."""
     size = abs(float(rows[0])) or 1.0
     (t,) = over_blocks(sweep, rows[:, None] / size)
-    half = t.half_width()
-    return Estimate(size * t.mean, size * (t.mean - half), size * (t.mean + half), t.n, unit)
+    return t.estimate(unit, size)
 
 
 def _curve(sweep: Sweep, name: str, points: Points, time_unit: str, space_unit: str) -> Curve:

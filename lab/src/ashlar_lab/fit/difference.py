@@ -7,7 +7,6 @@ is compared with itself.
 """
 
 import dataclasses
-import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
@@ -53,11 +52,7 @@ def within(experiment: Experiment, runs: Sequence[Run], metrics: Sequence[str] |
     cells = Cells(runs)
     arms = {Arm(program, variant, value): pair for program, variant, value, *pair in comparisons(experiment)}
 
-    def ratio(arm: Arm, metric: str) -> Estimate | None:
-        found = cells.log_ratio(metric, *arms[arm])
-        return exp_estimate(found) if found else None
-
-    return _differences(experiment, (cells,), metrics, threshold, arms, ratio)
+    return _differences(experiment, (cells,), metrics, threshold, arms, lambda arm, metric: cells.ratio(metric, *arms[arm]))
 
 
 def _differences(experiment: Experiment, stores: Sequence[Cells], metrics: Sequence[str] | None, threshold: float, arms: Iterable[Arm], ratio_of: Callable) -> list[Difference]:
@@ -86,21 +81,18 @@ def _between_machines(first: dict[str, Trimmed], second: dict[str, Trimmed]) -> 
     both = sorted(first.keys() & second.keys())
     if not both:
         return None
-    each = [_whole(summed([second[m], first[m].negated()])) for m in both]
+    each = [summed([second[m], first[m].negated()]) for m in both]
+    each = [dataclasses.replace(e, freedom=int(e.freedom)) for e in each]
     n = min(sum(side[m].n for m in both) for side in (first, second))
     known = len(each) < POPULATION and all(e.freedom >= 1 for e in each)
     means = mean(each, n) if known else of_means([e.mean for e in each], n)
     return exp_estimate(means)
 
 
-def _whole(found: Trimmed) -> Trimmed:
-    return dataclasses.replace(found, freedom=int(found.freedom))
-
-
 def _judged(ratio: Estimate, threshold: float, more_is_better: bool, floor: float) -> str:
     bar = 1 + threshold
     if more_is_better:
-        ratio = Estimate(1 / ratio.value, 1 / ratio.high, 1 / ratio.low if ratio.low > 0 else math.inf, ratio.n)
+        ratio = ratio.inverse()
     if surely_above(ratio, bar, floor):
         return WORSE
     if surely_below(ratio, 1 / bar, floor):

@@ -86,7 +86,7 @@ def comparisons(experiment: Experiment) -> Iterator[tuple[str, str, str | None, 
 
 def ratios(experiment: Experiment, cells: Cells, metrics: Sequence[str]) -> list[Ratio]:
     asked = list(comparisons(experiment))
-    return [Ratio(*arm, metric, exp_estimate(t)) for metric in metrics for *arm, first, second in asked if (t := cells.log_ratio(metric, first, second))]
+    return [Ratio(*arm, metric, found) for metric in metrics for *arm, first, second in asked if (found := cells.ratio(metric, first, second))]
 
 
 def over_programs(cells: Cells, metric: str, arms: Sequence[tuple[Arm, Arm]]) -> Estimate | None:
@@ -121,7 +121,7 @@ def summaries(experiment: Experiment, cells: Cells, metrics: Sequence[str]) -> l
 def noise(experiment: Experiment, cells: Cells, metrics: Sequence[str]) -> list[Ratio]:
     """The baseline against itself. Whatever differs here is noise, and its size is the noise floor."""
     asked = [twins(experiment, program.name) for program in experiment.programs]
-    return [Ratio(*second[:3], metric, exp_estimate(t)) for metric in metrics for first, second in asked if (t := cells.log_ratio(metric, first, second))]
+    return [Ratio(*second[:3], metric, found) for metric in metrics for first, second in asked if (found := cells.ratio(metric, first, second))]
 
 
 def overheads(experiment: Experiment, cells: Cells, metrics: Sequence[str]) -> list[Overhead]:
@@ -142,8 +142,6 @@ def overheads(experiment: Experiment, cells: Cells, metrics: Sequence[str]) -> l
                 continue
             best = min(best_of, key=lambda name: best_of[name][0])
             for name, (_, value) in best_of.items():
-                ratio = cells.log_ratio(metric, Arm(program.name, name, value), Arm(program.name, best, best_of[best][1]))
-                if ratio is not None:
-                    e = exp_estimate(ratio)
+                if e := cells.ratio(metric, Arm(program.name, name, value), Arm(program.name, best, best_of[best][1])):
                     found.append(Overhead(program.name, name, metric, best, Estimate(e.value - 1, e.low - 1, e.high - 1, e.n)))
     return found

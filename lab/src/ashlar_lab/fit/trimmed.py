@@ -31,6 +31,10 @@ class Estimate:
     def excludes(self, value: float) -> bool:
         return self.low > value or self.high < value
 
+    def inverse(self) -> "Estimate":
+        """Of a ratio: the second over the first."""
+        return Estimate(1 / self.value, 1 / self.high, 1 / self.low if self.low > 0 else math.inf, self.n)
+
 
 @dataclass(frozen=True)
 class Trimmed:
@@ -62,6 +66,11 @@ class Trimmed:
         from scipy.special import stdtr
 
         return float(stdtr(self.freedom, (self.mean - bound) / self.error))
+
+    def estimate(self, unit: str = "", size: float = 1.0) -> Estimate:
+        """Of what was given in multiples of `size`."""
+        half = self.half_width()
+        return Estimate(size * self.mean, size * (self.mean - half), size * (self.mean + half), self.n, unit)
 
     def negated(self) -> "Trimmed":
         return Trimmed(-self.mean, self.error, self.freedom, self.n)
@@ -118,9 +127,7 @@ def mean(parts: Sequence[Trimmed], n: int | None = None) -> Trimmed:
 
 def mean_estimate(values: Sequence[float], unit: str = "") -> Estimate:
     """Trimmed mean of plain values."""
-    t = trimmed(values)
-    half = t.half_width()
-    return Estimate(t.mean, t.mean - half, t.mean + half, t.n, unit)
+    return trimmed(values).estimate(unit)
 
 
 def ratio_estimate(pairs: Sequence[tuple[float, float]]) -> Estimate | None:
@@ -131,12 +138,9 @@ def ratio_estimate(pairs: Sequence[tuple[float, float]]) -> Estimate | None:
 
 
 def exp_estimate(t: Trimmed, unit: str = "") -> Estimate:
+    """Of a logarithm: the estimate of its exponential."""
     half = t.half_width()
-    return Estimate(math.exp(t.mean), math.exp(t.mean - half), _exp(t.mean + half), t.n, unit)
-
-
-def _exp(x: float) -> float:
-    return math.exp(x) if x < 700 else math.inf
+    return Estimate(math.exp(t.mean), math.exp(t.mean - half), math.exp(t.mean + half) if t.mean + half < 700 else math.inf, t.n, unit)
 
 
 def geometric_mean(parts: Sequence[Trimmed]) -> Estimate | None:

@@ -76,8 +76,8 @@ def improvement(e: Estimate | None, metric: str) -> str:
     """`1.09x (1.05–1.13)`: above 1 favours the variant, whichever direction of the metric is the good one."""
     if e is None:
         return "–"
-    better = (e.value, e.low, e.high) if units.more_is_better(metric) else (1 / e.value, 1 / e.high, 1 / e.low if e.low > 0 else float("inf"))
-    value, low, high = (f"{v:.2f}" if v < 1000 else "∞" for v in better)
+    better = e if units.more_is_better(metric) else e.inverse()
+    value, low, high = (f"{v:.2f}" if v < 1000 else "∞" for v in (better.value, better.low, better.high))
     return f"{value}x ({units.TOO_FEW})" if not math.isfinite(e.high) else f"{value}x ({low}–{high})"
 
 
@@ -164,16 +164,10 @@ def _overheads(experiment: Experiment, analysis: Analysis, metric: str) -> Table
     for program in experiment.programs:
         own = {o.variant: o for o in analysis.overheads if o.program == program.name and o.metric == metric}
         if own:
-            rows.append((program.name, *(_over(own.get(v.name)) for v in experiment.variants)))
+            rows.append((program.name, *("+0 %" if o and o.variant == o.best else units.interval(o and o.over, units.percent) for o in (own.get(v.name) for v in experiment.variants))))
     at = ", each at its own best knob value" if experiment.sweeps() else ""
     return made(f"overhead-{metric}", f"{units.title(metric, False)}: overhead over the best variant{at}", [v.name for v in experiment.variants], rows,
                 "Per program; +0 % is the best. 95 % interval in brackets.")
-
-
-def _over(o) -> str:
-    if o is None:
-        return "–"
-    return "+0 %" if o.variant == o.best else units.interval(o.over, units.percent)
 
 
 def _noise(experiment: Experiment, analysis: Analysis) -> Table | None:

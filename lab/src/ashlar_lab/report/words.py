@@ -138,16 +138,12 @@ def _single(experiment: Experiment, analysis: Analysis) -> list[str]:
             if (level := analysis.level(program.name, experiment.baseline, metric))]
 
 
-def _metrics_of_interest(experiment: Experiment, analysis: Analysis) -> list[str]:
-    return list(dict.fromkeys([*analysis.served(), experiment.time_metric, experiment.space_metric]))
-
-
 def _ratio_sentences(experiment: Experiment, analysis: Analysis) -> list[str]:
     found = []
     for variant in experiment.variants:
         if variant.name == experiment.baseline:
             continue
-        for metric in _metrics_of_interest(experiment, analysis):
+        for metric in dict.fromkeys([*analysis.served(), experiment.time_metric, experiment.space_metric]):
             floor = analysis.floor(metric)
             summary = next((s for s in analysis.summaries if s.variant == variant.name and s.metric == metric), None)
             of_variant = [r for r in analysis.ratios if r.variant == variant.name and r.metric == metric]
