@@ -8,7 +8,7 @@ import dataclasses
 import socket
 import time
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from ashlar.errors import BadInput
@@ -31,7 +31,7 @@ _RETURN_S = 300.0
 
 
 def measure_on(address: str, experiment: Experiment, store_path: Path, resume: bool = False, quiet: bool = False,
-               ships: Iterable[str] = (), there: Iterable[str] = (), tls: Tls = Tls()) -> bool:
+               ships: Sequence[str] = (), there: Sequence[str] = (), tls: Tls = Tls()) -> bool:
     """Measure on the cluster at `address`. False when Ctrl-C ended it early; every block that came is kept then, and where `Unfinished` is raised,
     too."""
     check_address(address, tls)
