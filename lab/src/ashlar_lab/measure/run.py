@@ -8,6 +8,7 @@ import signal
 import subprocess
 import tempfile
 import time
+from itertools import pairwise
 from pathlib import Path
 
 from ashlar.errors import BadInput
@@ -70,7 +71,9 @@ def run_arm(experiment: Experiment, arm: Arm, block: int, position: int, expecte
         metrics |= {"others_cpu_s": others.cpu_s, "stolen_s": others.stolen_s}
     series = tuple((t / 1e6, kib / 1024, n) for t, kib, n in seen.samples)
     if served:
-        metrics |= {**served.metrics, **_final_memory(seen)}
+        metrics |= served.metrics
+        if marked := [m["pss_kib"] for m in seen.memory if m["moment"] == "mark"]:  # of the tree, when the load had ended and the server still ran
+            metrics["final_mib"] = sum(marked) / 1024
     metrics |= told
     run = Run(
         block=block, position=position, **arm._asdict(), state=state,
@@ -149,20 +152,11 @@ def _metrics(seen: launcher.Observed, cgroup_peak: float | None) -> dict[str, fl
     # and a sum of RSS counts shared pages several times; there the sampled sum of PSS stands.
     metrics["peak_mib"] = metrics["peak_rss_mib"] if metrics["processes"] <= 1 else max(metrics["peak_rss_mib"], pss_peak)
     if len(seen.samples) >= 2:
-        metrics["mean_mib"] = _time_weighted_mean(seen.samples) / 1024
-        metrics["final_mib"] = seen.samples[-1][1] / 1024
+        (started, *_), *_, (ended, last, _) = seen.samples
+        area = sum((b[0] - a[0]) * (a[1] + b[1]) / 2 for a, b in pairwise(seen.samples))
+        metrics["mean_mib"] = area / (ended - started) / 1024
+        metrics["final_mib"] = last / 1024
     return metrics
-
-
-def _final_memory(seen: launcher.Observed) -> dict[str, float]:
-    """PSS of the tree when the load had ended and the server still ran."""
-    marked = [m["pss_kib"] for m in seen.memory if m["moment"] == "mark"]
-    return {"final_mib": sum(marked) / 1024} if marked else {}
-
-
-def _time_weighted_mean(samples: list[tuple[int, int, int]]) -> float:
-    area = sum((b[0] - a[0]) * (a[1] + b[1]) / 2 for a, b in zip(samples, samples[1:]))
-    return area / (samples[-1][0] - samples[0][0])
 
 
 def _missing(seen: launcher.Observed, cgroup_reason: str) -> dict[str, str]:
