@@ -28,8 +28,6 @@ _MACHINE = ("cpu", "cpus", "memory gib", "kernel", "libc", "system", "time", "ot
 def judge(experiment: Experiment, *, base: str | None, stored: Path | None, head: str, build: str | None, save: Path | None, threshold: float,
           metrics: Sequence[str] | None, strict: bool, comment: Path | None, store_path: Path | None, quiet: bool) -> int:
     """Returns the exit status."""
-    if threshold < 0:
-        raise BadInput(f"--threshold {threshold} is negative; give a fraction such as 0.05")
     if base and stored:
         raise BadInput("--base measures the older revision and --baseline reads it from a file; give one of them")
     if not (base or stored or save):

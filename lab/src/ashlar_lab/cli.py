@@ -139,8 +139,6 @@ def diff(
     from ashlar_lab.report import difference
     from ashlar_lab.store.database import read_all, refuse_unlike
 
-    if threshold < 0:
-        raise BadInput(f"--threshold {threshold} is negative; give a fraction such as 0.05")
     experiment, machine, runs = read_all([first])
     _, machine_second, runs_second = read_all([second])
     refuse_unlike(machine, machine_second, f"cannot compare {second} with {first}")

@@ -23,12 +23,18 @@ def one_of(values):
     return lambda incomplete: [value for value in values if value.startswith(incomplete)]
 
 
+def _no_negative(threshold: float) -> float:
+    if threshold < 0:
+        raise BadInput(f"--threshold {threshold} is negative; give a fraction such as 0.05")
+    return threshold
+
+
 _KNOBS = sorted({f"{name}=" for base in variants.BASES.values() for name in base.settings if name.isidentifier() and len(name) > 1})
 
 Output = Annotated[Optional[Path], typer.Option(help="Reports are OUTPUT.html and so on; beside the store unless named.")]
 Form = Annotated[str, typer.Option(autocompletion=one_of(FORMS), help="Which reports to write: html,md,csv,json,svg,png,record.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress and no summary.")]
-Threshold = Annotated[float, typer.Option(help="How much worse is still allowed, as a fraction.")]
+Threshold = Annotated[float, typer.Option(callback=_no_negative, help="How much worse is still allowed, as a fraction.")]
 Metrics = Annotated[Optional[list[str]], typer.Option(help="Metrics to judge; the experiment's time and space unless named.")]
 
 
