@@ -43,13 +43,14 @@ def _short_name(command: Sequence[str]) -> str:
     return os.path.basename(command[0]).replace("=", "_") or "program"
 
 
-def _words(text: str, option: str) -> tuple[str, ...]:
+def _words(text: str, option: str, said: str) -> tuple[str, ...]:
+    """The words of a command, which is a part of what was said."""
     try:
         words = tuple(shlex.split(text))
     except ValueError as error:
-        raise BadInput(f"{option} {text!r} is no command: {str(error).lower()}") from None
+        raise BadInput(f"{option} {said!r} is no command: {str(error).lower()}") from None
     if not words:
-        raise BadInput(f"{option} {text!r} names no command")
+        raise BadInput(f"{option} {said!r} names no command")
     return words
 
 
@@ -57,11 +58,11 @@ def _named_command(text: str) -> tuple[str, tuple[str, ...]]:
     name, equals, command = text.partition("=")
     if not equals or not name.strip() or not command.strip() or " " in name.strip():
         raise BadInput(f"--program {text!r} is not of the form NAME=COMMAND; for example --program 'sort=./sort --size 100'")
-    return name.strip(), _words(command, "--program")
+    return name.strip(), _words(command, "--program", command)
 
 
 def _server_command(text: str) -> tuple[str, tuple[str, ...]]:
-    words = _words(text, "--server")
+    words = _words(text, "--server", text)
     if not any("{port}" in w for w in words):
         raise BadInput(f"--server {text!r} says nowhere which port to listen on; put {{port}} where the port goes, as in --server 'ruby app.rb {{port}}'")
     return _short_name(words), words
@@ -114,9 +115,7 @@ def _variant(spec: str, knobs: list[tuple[str, tuple[str, ...]]], curves: bool) 
     if not equals:
         base, label = label, ""
     if base == "command":
-        words = tuple(shlex.split(tail))
-        if not words:
-            raise BadInput(f"--variant {spec!r} names no command; for example --variant 'old=command:./old --size 10'")
+        words = _words(tail, "--variant", spec)
         variant = Variant(label or os.path.basename(words[0]), "env", command=words)
     elif base == "preload":
         variant = Variant(label or os.path.basename(tail), "env", preload=tail, library=os.path.basename(tail))

@@ -44,7 +44,7 @@ def build(experiment: Experiment, machine: dict, runs: Sequence[Run], analysis: 
     facts = (f"{counted(len(experiment.programs), 'program')}, {counted(len(experiment.variants), 'variant')}, {counted(analysis.blocks, 'block')}{on}, "
              f"{analysis.runs} runs, seed {experiment.seed}, {machine.get('time', 'time unknown')}")
     found = [contrasts.table(experiment, analysis), by_program.side_by_side(experiment, analysis), *by_program.tables(experiment, runs, analysis),
-             *tables(experiment, analysis), *fleet.tables(experiment, analysis, machines)]
+             *tables(experiment, analysis), *(fleet.tables(experiment, analysis.machines, machines) if analysis.machines else ())]
     asked = experiment.headline
     sampling = {"the lab's own sampling": words.sampling_cost(runs), "other processes": words.other_processes(runs)}
     return Page(

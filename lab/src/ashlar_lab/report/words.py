@@ -35,7 +35,7 @@ def verdict(experiment: Experiment, analysis: Analysis) -> list[str]:
         said = _single(experiment, analysis)
     else:
         said = _ratio_sentences(experiment, analysis)
-    return said + fleet.verdict(experiment, analysis)
+    return said + (fleet.verdict(experiment, analysis.machines) if analysis.machines else [])
 
 
 def _range(experiment: Experiment, curve) -> str:
@@ -199,7 +199,7 @@ def warnings(experiment: Experiment, runs: Sequence[Run], analysis: Analysis) ->
         found.append(f"{_blocks(analysis.blocks)} too few for intervals and verdicts: {LEAST_BLOCKS} are the least, and 10 make firm statements. Add blocks with --resume and --blocks.")
     elif analysis.blocks < 10:
         found.append(f"Only {analysis.blocks} blocks: intervals are wide, and 10 is the least for a firm statement. Add blocks with --resume and --blocks.")
-    found += fleet.warnings(experiment, analysis)
+    found += fleet.warnings(experiment, analysis.machines) if analysis.machines else []
     cpu, wall = good.column("cpu_s"), good.column("wall_s")
     shared = int(((cpu > 0.05) & (wall > 1.3 * cpu + 0.05) & np.isnan(good.column("requests_per_s"))).sum())
     if shared > 0.1 * max(1, good.count):
