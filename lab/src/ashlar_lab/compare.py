@@ -47,7 +47,7 @@ def compare(question: Question, file: Path | None, programs, variants, store: Pa
     if resume:
         with Store.open(resume) as opened:
             found = opened.experiment()
-        chosen = checked(dataclasses.replace(found, stop=question.extended(found.stop)), "--resume")
+        chosen = checked(dataclasses.replace(found, stop=found.stop.extended(question.blocks, question.precision, question.budget)), "--resume")
     elif file:
         chosen = toml.load(str(file), blocks=question.blocks, precision=question.precision, budget_s=question.budget, seed=question.seed, programs=programs, variants=variants)
     else:
