@@ -11,7 +11,7 @@ from ashlar_lab.errors import Unfinished
 from ashlar_lab.experiment import command_line, toml
 from ashlar_lab.experiment.check import checked
 from ashlar_lab.fit.analysis import analyse
-from ashlar_lab.measure import install as installer
+from ashlar_lab.measure import machine as this_machine
 from ashlar_lab.measure.session import measure
 from ashlar_lab.options import Question
 from ashlar_lab.report import page, terminal
@@ -43,7 +43,7 @@ def compare(question: Question, file: Path | None, programs, variants, store: Pa
     if file and described:
         raise BadInput("--experiment describes variants and commands itself; leave out --variant and the command")
     if install:
-        installer.install([command_line.base_of(v) for v in question.variant or []] + (toml.bases(str(file)) if file else []))
+        this_machine.install([command_line.base_of(v) for v in question.variant or []] + (toml.bases(str(file)) if file else []))
     if resume:
         with Store.open(resume) as opened:
             found = opened.experiment()

@@ -63,7 +63,7 @@ class At:
     ratio: Estimate
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Comparison:
     """`first` against `second`, only where both were measured. Ratios below 1 favour `first`.
 
@@ -76,18 +76,18 @@ class Comparison:
     program: str
     first: str
     second: str
-    overlap: tuple[float, float] | None
-    time_ratios: tuple[At, ...]
+    overlap: tuple[float, float] | None = None
+    time_ratios: tuple[At, ...] = ()
     space_ratios: tuple[At, ...]
-    area: Estimate | None
-    delta_a: Estimate | None
-    delta_c: Estimate | None
-    better_p: float
-    better_by_margin_p: float
-    worse_p: float
-    worse_by_margin_p: float
-    cross_p: float
-    crossing: tuple[float, float] | None
+    area: Estimate | None = None
+    delta_a: Estimate | None = None
+    delta_c: Estimate | None = None
+    better_p: float = 1
+    better_by_margin_p: float = 1
+    worse_p: float = 1
+    worse_by_margin_p: float = 1
+    cross_p: float = 1
+    crossing: tuple[float, float] | None = None
     blocks: int
     space_unit: str
     note: str = ""
@@ -169,15 +169,14 @@ def compare(sweep: Sweep, first: Curve, second: Curve, floor: float = 0.0) -> Co
     time_unit, space_unit = second.points[0].time.unit, second.points[0].space.unit
     low = max(first.grid_space[0], second.grid_space[0])
     high = min(first.grid_space[-1], second.grid_space[-1])
-    nothing = Comparison(first.program, first.variant, second.variant, None, (), (), None, None, None, 1, 1, 1, 1, 1, None, len(sweep.blocks), space_unit, floor=floor)
-    space_ratios = _space_ratios(sweep, first, second)
-    deltas = {}
+    known = {"program": first.program, "first": first.variant, "second": second.variant, "space_ratios": _space_ratios(sweep, first, second),
+             "blocks": len(sweep.blocks), "space_unit": space_unit, "floor": floor}
     if first.form == second.form == MODEL:
-        deltas = {"delta_a": _plain(sweep, first.moved.a - second.moved.a, time_unit), "delta_c": _plain(sweep, first.moved.c - second.moved.c, space_unit)}
+        known |= {"delta_a": _plain(sweep, first.moved.a - second.moved.a, time_unit), "delta_c": _plain(sweep, first.moved.c - second.moved.c, space_unit)}
     if high <= low * 1.02:
         less, more = (first, second) if first.grid_space[-1] < second.grid_space[-1] else (second, first)
         note = f"{less.variant} and {more.variant} have no space in common: {less.variant} stays below {less.grid_space[-1]:.0f} {space_unit}"
-        return dataclasses.replace(nothing, space_ratios=space_ratios, note=note, **deltas)
+        return Comparison(**known, note=note)
 
     def logs(spaces: np.ndarray) -> np.ndarray:
         with np.errstate(invalid="ignore"):
@@ -186,11 +185,10 @@ def compare(sweep: Sweep, first: Curve, second: Curve, floor: float = 0.0) -> Co
     grid, inner = np.geomspace(low, high, GRID), np.geomspace(low, high, _TABLE_POINTS)
     over_grid = logs(grid)
     at, few = over_blocks(sweep, over_grid), over_blocks(sweep, logs(inner))
-    return dataclasses.replace(
-        nothing,
+    return Comparison(
+        **known,
         overlap=(float(low), float(high)),
         time_ratios=tuple(At(float(s), space_unit, exp_estimate(t)) for s, t in zip(inner, few)),
-        space_ratios=space_ratios,
         area=_ratio(sweep, over_grid.mean(axis=1)),
         better_p=max(t.p_not_below(0.0) for t in at), worse_p=max(t.negated().p_not_below(0.0) for t in at),
         better_by_margin_p=max(t.p_not_below(math.log(1 - MARGIN)) for t in at),
@@ -198,7 +196,6 @@ def compare(sweep: Sweep, first: Curve, second: Curve, floor: float = 0.0) -> Co
         cross_p=_cross_p(few, floor),
         crossing=_crossing(at, grid),
         within_noise=within_noise([t.mean for t in at], floor),
-        **deltas,
     )
 
 

@@ -1,4 +1,4 @@
-"""What machine this is: the facts without which a figure means nothing."""
+"""What machine this is: the facts without which a figure means nothing, and the allocators of Debian that it has or gets."""
 
 import os
 import platform
@@ -6,7 +6,11 @@ import re
 import shutil
 import subprocess
 import time
+from collections.abc import Sequence
 from pathlib import Path
+
+from ashlar.errors import BadInput
+from ashlar_lab.variants import BASES, library_file
 
 _VERSION_FLAGS = {"ruby": "-v", "python3": "-V", "python": "-V", "node": "-v", "java": "-version", "go": "version"}
 
@@ -72,3 +76,16 @@ def package_of(library: str) -> str | None:
         return f"{name} {version.stdout.strip()}"
     except (OSError, subprocess.SubprocessError):
         return None
+
+
+def install(names: Sequence[str]) -> None:
+    """Install the package of every named built-in that is missing, when asked to and allowed to."""
+    missing = [BASES[n].package for n in names if n in BASES and BASES[n].files and not library_file(BASES[n])]
+    if not missing:
+        return
+    command = ["apt-get", "install", "-y", "--no-install-recommends", *missing]
+    if os.geteuid() != 0:
+        raise BadInput(f"--install needs root; run: {' '.join(command)}")
+    ran = subprocess.run(command, capture_output=True, text=True)
+    if ran.returncode:
+        raise BadInput(f"{' '.join(command)} failed: {(ran.stderr.strip().splitlines() or ['no message'])[-1]}; run apt-get update first")
