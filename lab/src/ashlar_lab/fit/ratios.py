@@ -89,14 +89,13 @@ def ratios(experiment: Experiment, cells: Cells, metrics: Sequence[str]) -> list
     return [Ratio(*arm, metric, found) for metric in metrics for *arm, first, second in asked if (found := cells.ratio(metric, first, second))]
 
 
-def over_programs(cells: Cells, metric: str, arms: Sequence[tuple[Arm, Arm]]) -> Estimate | None:
-    """The geometric mean of the ratios of pairs of arms, one for each program. With machines that stand for others each
+def over_programs(cells: Cells, metric: str, arms: Sequence[tuple[Arm, Arm]]) -> Estimate:
+    """The geometric mean of the ratios of pairs of arms, one for each program; each has one. With machines that stand for others each
     machine gives one mean over the programs, as whatever it favours it may favour in all of them."""
     by_arms = [cells.log_ratios(metric, first, second) for first, second in arms]
-    shared = set.intersection(*(set(groups) for groups in by_arms)) if by_arms else set()
+    shared = set.intersection(*map(set, by_arms))
     if len(shared) < POPULATION:
-        parts = [cells.log_ratio(metric, first, second) for first, second in arms]
-        return geometric_mean([p for p in parts if p is not None])
+        return geometric_mean([cells.log_ratio(metric, first, second) for first, second in arms])
     over = np.mean([means([groups[machine] for machine in sorted(shared)]) for groups in by_arms], axis=0)
     return exp_estimate(of_means(over, min(sum(map(len, groups.values())) for groups in by_arms)))
 
@@ -111,10 +110,7 @@ def summaries(experiment: Experiment, cells: Cells, metrics: Sequence[str]) -> l
         for _, variant, _, first, second in comparisons(experiment):
             if cells.log_ratios(metric, first, second):
                 by_variant.setdefault(variant, []).append((first, second))
-        for variant, arms in by_variant.items():
-            mean = over_programs(cells, metric, arms)
-            if mean is not None:
-                found.append(Summary(variant, metric, mean, len(arms)))
+        found += [Summary(variant, metric, over_programs(cells, metric, arms), len(arms)) for variant, arms in by_variant.items()]
     return found
 
 

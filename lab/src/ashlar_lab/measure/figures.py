@@ -26,12 +26,11 @@ def read_figures(path: Path) -> tuple[dict[str, float], list[str]]:
         if not line.strip():
             continue
         try:
-            told = json.loads(line)
+            told, wanted = json.loads(line), "a JSON object"
         except json.JSONDecodeError:
-            complaints.append(f"line {number} of the program's figures is not JSON: {line[:60]!r}; it is left out")
-            continue
+            told, wanted = None, "JSON"
         if not isinstance(told, dict):
-            complaints.append(f"line {number} of the program's figures is not a JSON object: {line[:60]!r}; it is left out")
+            complaints.append(f"line {number} of the program's figures is not {wanted}: {line[:60]!r}; it is left out")
             continue
         for name, value in told.items():
             if not _NAME.fullmatch(name) or isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
