@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.special import stdtr, stdtrit
 
 TRIM = 0.2
 # With 3 and 4 blocks nothing is trimmed, and of one-sided noise the nominal 95 % interval covers 88 to 92 %; from 5 on 93 to 97 %.
@@ -49,8 +50,6 @@ class Trimmed:
         """Of the 95 % interval."""
         if not self.enough():
             return math.inf
-        from scipy.special import stdtrit
-
         return float(stdtrit(self.freedom, 0.975)) * self.error
 
     def enough(self) -> bool:
@@ -63,8 +62,6 @@ class Trimmed:
             return 1.0
         if self.error == 0:
             return 0.0 if self.mean < bound else 1.0
-        from scipy.special import stdtr
-
         return float(stdtr(self.freedom, (self.mean - bound) / self.error))
 
     def estimate(self, unit: str = "", size: float = 1.0) -> Estimate:
