@@ -110,17 +110,15 @@ def _knob(text: str) -> tuple[str, tuple[str, ...]]:
 
 def _variant(spec: str, knobs: list[tuple[str, tuple[str, ...]]], curves: bool) -> Variant:
     """`BASE`, `BASE:setting=value,...`, `LABEL=BASE:...`, or `LABEL=command:COMMAND`."""
-    head, colon, tail = spec.partition(":")
-    label, equals, base = head.partition("=")
-    if not equals:
-        base, label = label, ""
+    head, _, tail = spec.partition(":")
+    label, _, base = head.rpartition("=")
     if base == "command":
         words = _words(tail, "--variant", spec)
         variant = Variant(label or os.path.basename(words[0]), "env", command=words)
     elif base == "preload":
         variant = Variant(label or os.path.basename(tail), "env", preload=tail, library=os.path.basename(tail))
     else:
-        settings = dict(_setting(s, spec) for s in tail.split(",") if s.strip()) if colon else {}
+        settings = dict(_setting(s, spec) for s in tail.split(",") if s.strip())
         variant = Variant(label or spec.replace(":", " ").replace("=", " ").replace(",", " "), base, settings=settings)
     variants.base(variant.base)  # an unknown base is named before anything else
     asked = [(knob, values) for knob, values in knobs if variants.understands(variant, knob)]
