@@ -8,9 +8,9 @@ from ashlar.tables import Table
 from ashlar_lab.experiment.model import Arm, Experiment
 from ashlar_lab.fit.analysis import Analysis
 from ashlar_lab.report import units
-from ashlar_lab.report.charts import typical_run
+from ashlar_lab.report.charts import read_runs, typical_run
 from ashlar_lab.report.tables import made
-from ashlar_lab.store.run import OK, Run
+from ashlar_lab.store.run import Run
 
 _USUAL = ("requests_per_s", "p50_ms", "p90_ms", "p99_ms", "request_ms_max", "wall_s", "cpu_s", "peak_mib", "final_mib", "gc_count", "gc_time_ms")
 _SIDE_BY_SIDE = ("wall_s", "cpu_s", "peak_mib", "gc_count", "gc_time_ms")
@@ -60,11 +60,7 @@ def _cell(experiment: Experiment, analysis: Analysis, program: str, variant: str
 
 def memory_over_time(experiment: Experiment, runs: Sequence[Run], program: str) -> dict[str, str]:
     """Variant → the RSS of its typical run as a row of bars, each the highest reading of its stretch of time."""
-    chosen = {}
-    for variant in experiment.variants:
-        own = [r for r in runs if r.arm == Arm(program, variant.name, None) and r.block >= 0 and r.state == OK and len(r.series) > 1]
-        if own:
-            chosen[variant.name] = typical_run(own).series
+    chosen = {v.name: typical_run(own).series for v in experiment.variants if (own := read_runs(runs, Arm(program, v.name, None)))}
     if not chosen:
         return {}
     end = max(series[-1][0] for series in chosen.values())
