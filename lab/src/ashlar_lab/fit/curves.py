@@ -158,10 +158,9 @@ def _curve(sweep: Sweep, name: str, points: Points, time_unit: str, space_unit: 
         band = [exp_estimate(t) for t in over_blocks(sweep, np.log(times))]
     own = tuple(Point(value, _ratio(sweep, np.log(points.space[:, i]), space_unit), _ratio(sweep, np.log(points.time[:, i]), time_unit))
                 for i, value in enumerate(sweep.values[name]))
-    bounded = [math.isfinite(e.high) for e in band]
+    low, high = zip(*((e.low, e.high) if math.isfinite(e.high) else (float(t), float(t)) for e, t in zip(band, times[0])))
     return Curve(sweep.program, name, form, rejected, reason, p_value, misfit, own, **parameters, grid_space=tuple(grid), grid_time=tuple(times[0]),
-                 grid_low=tuple(e.low if b else float(t) for e, b, t in zip(band, bounded, times[0])),
-                 grid_high=tuple(e.high if b else float(t) for e, b, t in zip(band, bounded, times[0])), moved=chosen)
+                 grid_low=low, grid_high=high, moved=chosen)
 
 
 def compare(sweep: Sweep, first: Curve, second: Curve, floor: float = 0.0) -> Comparison:

@@ -5,9 +5,12 @@ second bare one shows how far equal windows differ. A block is many rounds and c
 there, since the costliest kind of sampling comes only about once a watched second.
 """
 
+import contextlib
+import functools
 import os
 import random
 import signal
+import subprocess
 import sys
 import tempfile
 import time
@@ -97,7 +100,7 @@ def measure(blocks: int, seed: int = 1, sample_hz: float = 50.0, duty: float = l
             process.send_signal(signal.SIGUSR2)
             time.sleep(_WARM_UP_S)
             before, began = neighbours.look(), time.monotonic()
-            windows = _switch(_Switch(process, pid, group), blocks, random.Random(seed), on_block)
+            windows = _switch(functools.partial(_watch, process, pid, group), blocks, random.Random(seed), on_block)
             took, others = time.monotonic() - began, neighbours.between(before, neighbours.look())
             launcher_share = _launcher_share(process, launcher_s)
         finally:
@@ -163,30 +166,22 @@ def _ratio(spent: dict[int, dict[str, Spent]], which: str, first: Sequence[str],
     return found
 
 
-class _Switch:
-    """Everything that a run of an experiment has switched on, switched on and off while the program runs."""
-
-    def __init__(self, process, pid: int, group: cgroup.MemoryGroup):
-        self._process, self._pid = process, pid
-        self._groups = {True: group.path / "cgroup.procs", False: group.path.parent / "cgroup.procs"} if group.path else {}
-
-    def to(self, watched: bool) -> None:
-        if self._process.poll() is not None:
-            raise BadInput("the program that is measured has ended too early; it needs 200 MB of memory")
-        self._process.send_signal(signal.SIGCONT if watched else signal.SIGUSR2)
-        if self._groups:
-            try:
-                self._groups[watched].write_text(str(self._pid))
-            except OSError:
-                self._groups = {}  # version 2 may forbid processes in the group above; it stays inside, then
+def _watch(process: subprocess.Popen, pid: int, group: cgroup.MemoryGroup, watched: bool) -> None:
+    """Everything that a run of an experiment has switched on, switched on or off while the program runs."""
+    if process.poll() is not None:
+        raise BadInput("the program that is measured has ended too early; it needs 200 MB of memory")
+    process.send_signal(signal.SIGCONT if watched else signal.SIGUSR2)
+    if group.path:
+        with contextlib.suppress(OSError):  # version 2 may forbid processes in the group above; it stays inside, then
+            ((group.path if watched else group.path.parent) / "cgroup.procs").write_text(str(pid))
 
 
-def _switch(switch: _Switch, blocks: int, order: random.Random, on_block: Callable[[int], None]) -> list[Window]:
+def _switch(watch: Callable[[bool], None], blocks: int, order: random.Random, on_block: Callable[[int], None]) -> list[Window]:
     windows: list[Window] = []
     try:
         for block in range(blocks):
             for way in _order_of_block(order):
-                switch.to(way == WATCHED)
+                watch(way == WATCHED)
                 start = time.monotonic() + _MARGIN_S
                 time.sleep(_MARGIN_S + WINDOW_S)
                 windows.append(Window(block, way, start, time.monotonic()))
