@@ -12,8 +12,8 @@ from ashlar.files import file_name, put
 from ashlar.said import say
 from ashlar_lab.experiment.check import checked
 from ashlar_lab.experiment.model import CHECK, Experiment, Variant
-from ashlar_lab.fit.analysis import Analysis, analyse
-from ashlar_lab.fit.difference import UNDECIDED, WORSE, Difference, differences, within
+from ashlar_lab.fit.analysis import analyse
+from ashlar_lab.fit.difference import UNDECIDED, WORSE, differences, within
 from ashlar_lab.measure import machine, revisions
 from ashlar_lab.measure.session import measure
 from ashlar_lab.report import ci as comments
@@ -72,8 +72,9 @@ def judge(experiment: Experiment, *, base: str | None, stored: Path | None, head
         known = ", ".join(analysis.metrics)
         raise BadInput(f"no metric to judge; {'these programs have ' + known if known else 'nothing was measured'}")
     told = page.build(chosen, here, runs, analysis)
+    levels = {(d.program, d.metric): tuple(units.level(a.level(d.program, variant, d.metric)) for a, variant in (of_base, (analysis, own))) for d in shown}
     text = comments.markdown(shown, failures, threshold, found[0].short if base else stored.name, found[-1].short, f"{analysis.blocks} blocks, {analysis.runs} runs.",
-                             told.warnings, [(k, v) for k, v in told.machine if k in _MACHINE], _levels(shown, of_base, (analysis, own)))
+                             told.warnings, [(k, v) for k, v in told.machine if k in _MACHINE], levels)
     say(text, end="")
     if comment:
         put(comment, text)
@@ -97,8 +98,3 @@ def _failures(runs, head: str, name: str) -> list[str]:
     whole = Counter(r.program for r in own)
     bad = Counter((r.program, r.reason) for r in own if r.state != OK)
     return [f"{count} of {whole[program]} runs of {program} on {name}: {reason}" for (program, reason), count in bad.items()]
-
-
-def _levels(shown: Sequence[Difference], *sides: tuple[Analysis, str]) -> dict[tuple[str, str], tuple[str, ...]]:
-    """The values that a ratio is of: of each side's variant in its analysis."""
-    return {(d.program, d.metric): tuple(units.level(analysis.level(d.program, variant, d.metric)) for analysis, variant in sides) for d in shown}
