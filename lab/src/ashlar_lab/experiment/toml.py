@@ -10,7 +10,7 @@ from pathlib import Path
 from ashlar.errors import BadInput
 from ashlar_lab.experiment.check import checked
 from ashlar_lab.experiment.model import Contrast, Experiment, Program, Stop, Variant
-from ashlar_lab.experiment.typed import read
+from ashlar_lab.experiment.typed import in_every_string, read
 from ashlar_lab.variants import completed
 
 _TOP = {"experiment", "program", "variant", "knob", "contrast"}
@@ -146,13 +146,6 @@ def _contrast(raw: dict, where: str) -> Contrast:
 
 def _expanded(value, source: str):
     """Replace `${NAME}` and `${NAME:-default}` by the environment in every string; `$${NAME}` stays `${NAME}`."""
-    if isinstance(value, dict):
-        return {k: _expanded(v, source) for k, v in value.items()}
-    if isinstance(value, list):
-        return [_expanded(v, source) for v in value]
-    if not isinstance(value, str):
-        return value
-
     def lookup(match: re.Match) -> str:
         if match[1]:
             return match[0][1:]
@@ -161,4 +154,4 @@ def _expanded(value, source: str):
             raise BadInput(f"{source}: {match[0]} is not set in the environment; set {match[2]} or write ${{{match[2]}:-default}}")
         return found
 
-    return _REFERENCE.sub(lookup, value)
+    return in_every_string(lambda text: _REFERENCE.sub(lookup, text), value)

@@ -2,12 +2,21 @@
 
 import dataclasses
 import typing
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from types import NoneType
 
 from ashlar.errors import BadInput
 
 _MEANT = {str: "a string", int: "a number", float: "a number", bool: "true or false", tuple: 'a list of strings such as ["ruby", "program.rb"]', dict: "a table"}
+
+
+def in_every_string(change: Callable[[str], str], value):
+    """The same tables and lists with each of their strings changed."""
+    if isinstance(value, dict):
+        return {k: in_every_string(change, v) for k, v in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [in_every_string(change, v) for v in value]
+    return change(value) if isinstance(value, str) else value
 
 
 def read(kind, raw, where: str, keys: Mapping[str, str] = {}):

@@ -23,6 +23,7 @@ from ashlar.errors import BadInput
 from ashlar.memory import launcher, native
 from ashlar_lab import variants
 from ashlar_lab.experiment.model import Experiment, Variant
+from ashlar_lab.experiment.typed import in_every_string
 from ashlar_lab.measure import serve
 
 # Stands for the folder of the comparison, which has another path in every worker.
@@ -104,16 +105,12 @@ def _placed(experiment: Experiment, paths: set[str]) -> dict:
     known = "|".join(re.escape(p) for p in sorted(paths - {"/"}, key=len, reverse=True)) or "(?!)"
     found = re.compile(rf"(^-[A-Za-z]|(?<![\w.-]))({known})(?![\w.-])")
 
-    def put(value):
-        if isinstance(value, str):
-            return found.sub(lambda m: f"{m[1]}{ROOT}/files{m[2]}", value)
-        if isinstance(value, list):
-            return [put(v) for v in value]
-        return {k: v if k == "name" else put(v) for k, v in value.items()} if isinstance(value, dict) else value
+    def put(one: dict) -> dict:
+        return {**in_every_string(lambda text: found.sub(lambda m: f"{m[1]}{ROOT}/files{m[2]}", text), one), "name": one["name"]}
 
     raw = json.loads(experiment.to_json())
     programs = [{**put(p), "directory": f"{ROOT}/files{p['directory'] or os.getcwd()}"} for p in raw["programs"]]
-    return {**raw, "programs": programs, "variants": put(raw["variants"])}
+    return {**raw, "programs": programs, "variants": list(map(put, raw["variants"]))}
 
 
 def _files(path: str) -> Iterator[str]:
