@@ -37,8 +37,10 @@ def judge(experiment: Experiment, *, base: str | None, stored: Path | None, head
         refuse_unlike(before[1], machine.describe(), f"cannot compare with {stored}")
     if store_path:
         Store.check_can_create(store_path)
-    if save:
-        Store.check_can_replace(save)
+    if save and save.exists():
+        Store.open(save).__exit__()  # what is replaced must be a store
+    elif save:
+        Store.check_can_create(save)
     tell = (lambda text: None) if quiet else (lambda text: say(text, error=True))
     with contextlib.ExitStack() as scratch, revisions.checked_out([*([base] if base else []), head], build, tell) as found:
         names = [r.name if r.name not in [o.name for o in found if o is not r] else f"{r.name}-{i}" for i, r in enumerate(found)]

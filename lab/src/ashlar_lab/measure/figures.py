@@ -18,11 +18,8 @@ def read_figures(path: Path) -> tuple[dict[str, float], list[str]]:
     """The figures in `path`, and a complaint for each line or name that cannot be used."""
     figures: dict[str, float] = {}
     complaints: list[str] = []
-    try:
-        lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
-    except FileNotFoundError:
-        return figures, complaints
-    for number, line in enumerate(lines, 1):
+    text = path.read_text(encoding="utf-8", errors="replace") if path.exists() else ""
+    for number, line in enumerate(text.splitlines(), 1):
         if not line.strip():
             continue
         try:

@@ -17,10 +17,9 @@ _VERSION_FLAGS = {"ruby": "-v", "python3": "-V", "python": "-V", "node": "-v", "
 
 
 def _read(path: str) -> str | None:
-    try:
+    with contextlib.suppress(OSError):
         return Path(path).read_text(errors="replace").strip()
-    except OSError:
-        return None
+    return None
 
 
 def _chosen(text: str | None) -> str | None:

@@ -24,7 +24,6 @@ def measure(experiment: Experiment, store_path: Path, resume: bool = False, quie
         refuse_unlike(store.machine(), here, f"cannot resume {store_path}")
         store.update_experiment(experiment)
     else:
-        Store.check_can_create(store_path)
         checked = []
         with Progress(experiment, quiet) as progress:
             for run in checks.check_runs(experiment, {}, progress.starts) if experiment.check else ():

@@ -71,14 +71,6 @@ class Store:
             raise BadInput(f"cannot write the store {path}: {error.strerror}; name a writable place with --store") from None
 
     @staticmethod
-    def check_can_replace(path: Path) -> None:
-        """Complain about a file that is no store, and about a place that cannot be written."""
-        if path.exists():
-            Store.open(path).__exit__()
-        else:
-            Store.check_can_create(path)
-
-    @staticmethod
     def create(path: Path, experiment: Experiment, machine: dict) -> "Store":
         """Make a new store; it exists under its name only when its tables are complete."""
         Store.check_can_create(path)

@@ -35,8 +35,6 @@ def measure_on(address: str, experiment: Experiment, store_path: Path, resume: b
     """Measure on the cluster at `address`. False when Ctrl-C ended it early; every block that came is kept then, and where `Unfinished` is raised,
     too."""
     check_address(address, tls)
-    if not resume:
-        Store.check_can_create(store_path)
     parcel = packed(experiment, ships, there)
     store = _continued(Store.open(store_path), experiment, parcel) if resume else None
     with FleetProgress(experiment, quiet) as progress, Cluster(address, tls) as cluster, _Session(experiment, parcel, cluster, store, store_path, progress) as session:
