@@ -162,9 +162,10 @@ def _lower_bounds(experiment: Experiment, analysis: Analysis) -> Table | None:
 def _overheads(experiment: Experiment, analysis: Analysis, metric: str) -> Table | None:
     rows = []
     for program in experiment.programs:
-        own = {o.variant: o for o in analysis.overheads if o.program == program.name and o.metric == metric}
+        own = {o.variant: "+0 %" if o.variant == o.best else units.interval(o.over, units.percent)
+               for o in analysis.overheads if o.program == program.name and o.metric == metric}
         if own:
-            rows.append((program.name, *("+0 %" if o and o.variant == o.best else units.interval(o and o.over, units.percent) for o in (own.get(v.name) for v in experiment.variants))))
+            rows.append((program.name, *(own.get(v.name, "–") for v in experiment.variants)))
     at = ", each at its own best knob value" if experiment.sweeps() else ""
     return made(f"overhead-{metric}", f"{units.title(metric, False)}: overhead over the best variant{at}", [v.name for v in experiment.variants], rows,
                 "Per program; +0 % is the best. 95 % interval in brackets.")
