@@ -53,7 +53,8 @@ def _read(path: str) -> dict:
         raise BadInput(f"{path} is not TOML: {error}; ashlar-lab init writes one that is") from None
 
 
-def parse(raw: dict, directory: Path, source: str, *, programs: list[str] | None = None, variants: list[str] | None = None, seed: int | None = None, **stop) -> Experiment:
+def parse(raw: dict, directory: Path, source: str, *, programs: list[str] | None = None, variants: list[str] | None = None, seed: int | None = None,
+          **stop) -> Experiment:
     """Turn parsed TOML into an experiment; relative directories are relative to `directory`. `programs` and `variants` choose by name among what it
     describes; `seed` and what `Stop.extended` takes replace what it says."""
     if unknown := raw.keys() - _TOP:
@@ -67,7 +68,8 @@ def parse(raw: dict, directory: Path, source: str, *, programs: list[str] | None
     rule = _stop({k: head.pop(k) for k in ("blocks", "blocks_min", "blocks_max", "precision", "budget_s") if k in head}, where).extended(**stop)
     if seed is not None:
         head["seed"] = seed
-    experiment = read(Experiment, {"title": head["name"], **head, "programs": measured, "variants": contenders, "contrasts": contrasts, "stop": rule}, where, EXPERIMENT_KEYS)
+    experiment = read(Experiment, {"title": head["name"], **head, "programs": measured, "variants": contenders, "contrasts": contrasts, "stop": rule},
+                      where, EXPERIMENT_KEYS)
     _check_goals(experiment, source)
     left_out = {v.get("name") for v in _tables(raw, "variant", source)} - {v.name for v in contenders}
     asked = tuple(c for c in experiment.contrasts if not {c.variant, c.against} & left_out)

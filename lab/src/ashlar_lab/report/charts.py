@@ -87,7 +87,8 @@ def _curve_chart(experiment: Experiment, analysis: Analysis, program: str) -> li
     curves = {c.variant: c for c in analysis.curves if c.program == program}
     if not curves:
         return []
-    fixed = [(i, v.name, *(analysis.level(program, v.name, m) for m in (experiment.space_metric, experiment.time_metric))) for i, v in enumerate(experiment.variants) if not v.values]
+    fixed = [(i, v.name, *(analysis.level(program, v.name, m) for m in (experiment.space_metric, experiment.time_metric)))
+             for i, v in enumerate(experiment.variants) if not v.values]
     fixed = [f for f in fixed if all(f[2:])]
     points = [p for c in curves.values() for p in c.points]
     spaces = [p.space.value for p in points] + [s.mean.value for _, _, s, _ in fixed]
