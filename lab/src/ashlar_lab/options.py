@@ -68,8 +68,9 @@ class Question:
     def experiment(self) -> Experiment:
         return command_line.build(
             self.variant or [], self.knob or [], self.command or [], name=self.name, baseline=self.baseline,
-            stop=Stop().extended(self.blocks, self.precision, self.budget), curves=self.curves, programs=self.program or [], server=self._server(), goals=self.goal or [], seed=1 if self.seed is None else self.seed, time_metric=self.time,
-            space_metric=self.space, timeout_s=self.timeout, compare_output=not self.ignore_output, ignore_lines=self.ignore_lines or [])
+            stop=Stop().extended(self.blocks, self.precision, self.budget), curves=self.curves, programs=self.program or [], server=self._server(),
+            goals=self.goal or [], seed=1 if self.seed is None else self.seed, time_metric=self.time, space_metric=self.space, timeout_s=self.timeout,
+            compare_output=not self.ignore_output, ignore_lines=self.ignore_lines or [])
 
     def _server(self) -> tuple[str, Server] | None:
         if not self.server:
