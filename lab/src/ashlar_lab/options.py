@@ -1,6 +1,5 @@
 """Options that several verbs share, each said once."""
 
-import dataclasses
 import functools
 import inspect
 from collections.abc import Callable, Sequence
@@ -84,10 +83,11 @@ class Question:
 
 def asking(leave_out: Sequence[str] = ()) -> Callable:
     """Makes a verb of a function whose first parameter is a `Question`: its options are those of `Question`, but for some, then its own."""
+    def parameters(of: Callable) -> list[inspect.Parameter]:
+        return [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in inspect.signature(of).parameters.values()]
+
     def made(function):
-        asked = [inspect.Parameter(f.name, inspect.Parameter.KEYWORD_ONLY, default=f.default, annotation=f.type) for f in dataclasses.fields(Question)
-                 if f.name not in leave_out]
-        own = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in list(inspect.signature(function).parameters.values())[1:]]
+        asked, own = [p for p in parameters(Question) if p.name not in leave_out], parameters(function)[1:]
 
         @functools.wraps(function)
         def verb(**given):
