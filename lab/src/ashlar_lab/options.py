@@ -1,4 +1,4 @@
-"""Options that several verbs share, each said once."""
+"""The options of the verbs that measure, and those that several verbs share, each said once."""
 
 import functools
 import inspect
@@ -14,6 +14,7 @@ from ashlar_lab import variants
 from ashlar_lab.experiment import command_line
 from ashlar_lab.experiment.check import SPACE_METRICS, TIME_METRICS
 from ashlar_lab.experiment.model import Experiment, Server, Stop
+from ashlar_lab.measure.cluster.security import Tls
 from ashlar_lab.report import FORMS
 
 
@@ -64,7 +65,7 @@ class Question:
     ignore_lines: Annotated[Optional[list[str]], typer.Option(help="Leave output lines matching this pattern out of the comparison.")] = None
     name: Annotated[Optional[str], typer.Option(help="What to call the experiment.")] = None
 
-    def experiment(self) -> Experiment:
+    def described(self) -> Experiment:
         return command_line.build(
             self.variant or [], self.knob or [], self.command or [], name=self.name, baseline=self.baseline,
             stop=Stop().extended(self.blocks, self.precision, self.budget), curves=self.curves, programs=self.program or [], server=self._server(),
@@ -81,17 +82,58 @@ class Question:
         return self.server, Server(0, self.rate, self.duration, paths=tuple(self.path or ("/",)), connections=self.connections)
 
 
-def asking(leave_out: Sequence[str] = ()) -> Callable:
-    """Makes a verb of a function whose first parameter is a `Question`: its options are those of `Question`, but for some, then its own."""
+@dataclass(frozen=True)
+class Comparison(Question):
+    """What `compare` is told besides."""
+
+    experiment: Annotated[Optional[Path], typer.Option("--experiment", "-e", help="A TOML experiment instead of a command.")] = None
+    programs: Annotated[Optional[str], typer.Option(help="With --experiment: only these of its programs, as NAME,NAME,....")] = None
+    variants: Annotated[Optional[str], typer.Option(help="With --experiment: only these of its variants, as NAME,NAME,....")] = None
+    store: Annotated[Optional[Path], typer.Option(help="A new result file; unless named NAME.ashlar in the current folder, or NAME-2.ashlar and so on after an earlier one.")] = None
+    resume: Annotated[Optional[Path], typer.Option(help="Go on with this store; give --blocks for more blocks.")] = None
+    output: Output = None
+    form: Form = "html,md,json"
+    install: Annotated[bool, typer.Option("--install", help="As root: install missing allocators from Debian.")] = False
+    on: Annotated[Optional[str], typer.Option(autocompletion=one_of(("local:2", "tls://")), help="Measure on the machines of a Dask cluster: tls://SCHEDULER:8786, or local:N for trying it out.")] = None
+    ship: Annotated[Optional[list[str]], typer.Option(help="With --on: a file or folder that travels too, beside those the command names.")] = None
+    there: Annotated[Optional[list[str]], typer.Option(help="With --on: a file or folder that every machine has already; its files are checked, not sent.")] = None
+    tls_ca_file: Annotated[Optional[str], typer.Option(help="With --on tls://: the authority that the cluster's certificates are of, in PEM form. As Dask's own option.")] = None
+    tls_cert: Annotated[Optional[str], typer.Option(help="With --on tls://: the certificate to show.")] = None
+    tls_key: Annotated[Optional[str], typer.Option(help="With --on tls://: the key of that certificate.")] = None
+    quiet: Quiet = False
+
+    def tls(self) -> Tls:
+        return Tls(self.tls_ca_file, self.tls_cert, self.tls_key)
+
+
+@dataclass(frozen=True)
+class Judgement(Question):
+    """What `ci` is told besides."""
+
+    base: Annotated[Optional[str], typer.Option(help="The git revision to compare with, such as origin/main; measured beside the other one.")] = None
+    stored: Annotated[Optional[Path], typer.Option("--baseline", help="Compare with this stored baseline instead; --save wrote it on this machine.")] = None
+    head: Annotated[str, typer.Option(help="The git revision that is judged.")] = "HEAD"
+    build: Annotated[Optional[str], typer.Option(help="A shell command that builds a revision in its folder.")] = None
+    save: Annotated[Optional[Path], typer.Option(help="Store the runs of --head here, as a baseline for later.")] = None
+    threshold: Threshold = 0.05
+    metric: Metrics = None
+    strict: Annotated[bool, typer.Option("--strict", help="Exit status 3 when a figure is undecided.")] = False
+    markdown: Annotated[Optional[Path], typer.Option(help="Write the comment here as well; it is printed in any case.")] = None
+    store: Annotated[Optional[Path], typer.Option(help="Keep the runs in this result file.")] = None
+    quiet: Quiet = False
+
+
+def asking(kind: type[Question], leave_out: Sequence[str] = ()) -> Callable:
+    """Makes a verb of a function whose first parameter is of this kind: its options are the fields of that, but for some, then its own."""
     def parameters(of: Callable) -> list[inspect.Parameter]:
         return [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in inspect.signature(of).parameters.values()]
 
     def made(function):
-        asked, own = [p for p in parameters(Question) if p.name not in leave_out], parameters(function)[1:]
+        asked, own = [p for p in parameters(kind) if p.name not in leave_out], parameters(function)[1:]
 
         @functools.wraps(function)
         def verb(**given):
-            return function(Question(**{p.name: given.pop(p.name) for p in asked}), **given)
+            return function(kind(**{p.name: given.pop(p.name) for p in asked}), **given)
 
         verb.__signature__ = inspect.Signature([*asked, *own])
         verb.__annotations__ = {p.name: p.annotation for p in (*asked, *own)}
