@@ -122,7 +122,8 @@ def _compared(experiment: Experiment, cells: Cells) -> tuple[list[Disagreement],
 
 
 def _with_errors(parts: dict[str, Trimmed]) -> dict[str, Trimmed]:
-    """A machine with few blocks hardly knows its own noise, and has in its place that of one block's worth, pooled over those that know theirs."""
+    """The same with an error that can be relied on: a machine with few blocks hardly knows its own noise, so that it gets what all machines
+    together know of the noise of one block."""
     known = [t for t in parts.values() if t.freedom >= 1]
     freedom = sum(t.freedom for t in known)
     if not freedom:

@@ -74,7 +74,7 @@ def package_of(library: str) -> str | None:
 
 
 def install(names: Sequence[str]) -> None:
-    """Install the package of every named built-in that is missing, when asked to and allowed to."""
+    """Install the package of every named built-in that is missing."""
     missing = [BASES[n].package for n in names if n in BASES and BASES[n].files and not library_file(BASES[n])]
     if not missing:
         return

@@ -141,7 +141,7 @@ def spent_by_way(pieces: Sequence[int], windows: Sequence[Window]) -> dict[int, 
 
 
 def _between(pieces: Sequence[int], spans_s: Sequence[tuple[float, float]]) -> np.ndarray:
-    """`Spent` from one moment to another, for each of these spans, as rows."""
+    """What was spent in each span from one moment to another; a row has the fields of `Spent`."""
     ends, cpu = np.array(pieces[::2]) / 1e9, np.array(pieces[1::2]) / 1e9
     spans = np.array(spans_s).reshape(-1, 2)
     return np.stack([np.diff(of, axis=1)[:, 0] for of in (np.interp(spans, ends, cpu), spans, np.interp(spans, ends, np.arange(len(ends))))], axis=1)
@@ -158,7 +158,7 @@ def twin_over_bare(spent: dict[int, dict[str, Spent]], which: str) -> Estimate:
 
 
 def _ratio(spent: dict[int, dict[str, Spent]], which: str, first: Sequence[str], second: Sequence[str]) -> Estimate:
-    """Of the mean time of a piece in some ways to that in others."""
+    """The ratio of the mean times of a piece of work, in the first ways to the second ways."""
     means = [[sum(getattr(ways[w], which) for w in some) / sum(ways[w].pieces for w in some) for some in (first, second)] for ways in spent.values()]
     found = ratio_estimate(means)
     if found is None:

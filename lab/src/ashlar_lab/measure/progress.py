@@ -40,7 +40,7 @@ class Progress(_Line):
     def __init__(self, experiment: Experiment, quiet: bool = False):
         super().__init__(experiment, quiet, "starting", Column("{task.fields[arm]}", "dim"), arm="")
         self._runs = len(experiment.arms()) * self._stop.blocks_max
-        self._done = 0  # of the blocks; they come block by block
+        self._done = 0  # runs of blocks; a block ends before the next begins
         self._seconds: list[float] = []
         self._told_blocks, self._told_s = 0, time.monotonic()
 
@@ -63,7 +63,7 @@ class Progress(_Line):
         self._seconds.append(run.metrics.get("wall_s", 0.0) + 0.02)
 
     def _refresh(self) -> None:
-        """Time left: the mean time of a run so far for each run that is still to come, at most."""
+        """Time left, at most: the mean time of a run so far, for each run that is still to come."""
         if not self._seconds:
             return
         each = fmean(self._seconds)

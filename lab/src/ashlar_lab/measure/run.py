@@ -72,7 +72,8 @@ def run_arm(experiment: Experiment, arm: Arm, block: int, position: int, expecte
     series = tuple((t / 1e6, kib / 1024, n) for t, kib, n in seen.samples)
     if served:
         metrics |= served.metrics
-        if marked := [m["pss_kib"] for m in seen.memory if m["moment"] == "mark"]:  # of the tree, when the load had ended and the server still ran
+        # PSS of the tree when the load had ended and the server still ran.
+        if marked := [m["pss_kib"] for m in seen.memory if m["moment"] == "mark"]:
             metrics["final_mib"] = sum(marked) / 1024
     metrics |= told
     run = Run(

@@ -88,7 +88,7 @@ def _where(d: Disagreement | Spread, first: bool = False) -> str:
 
 
 def _width(s: Spread) -> float:
-    """The smaller, the further the machines differ."""
+    """How far the machines differ: the smaller, the further."""
     return s.low.value / s.high.value
 
 
