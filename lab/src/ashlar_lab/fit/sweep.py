@@ -90,18 +90,12 @@ def moved(sweep: Sweep) -> dict[str, Points]:
             for name, time in sweep.time.items()}
 
 
-def said_by_blocks(rows: np.ndarray) -> np.ndarray:
-    """What each block says of a quantity that was computed from all rows of `Points`: its value, plus what moving towards the block
-    and away from it makes of it. Of a mean this is the block's own value; of a ratio of two means the block's own ratio. Its
-    first axis is that of the blocks."""
-    blocks = (len(rows) - 1) // 2
-    return rows[0] + np.sqrt(blocks) * (rows[1:1 + blocks] - rows[1 + blocks:]) / 2
-
-
 def over_blocks(sweep: Sweep, rows: np.ndarray) -> list[Trimmed]:
-    """The trimmed t over what the blocks say of each column of `rows`, machines being a factor. The quantities are logarithms, or
-    relative to their size."""
-    said = said_by_blocks(rows)
+    """The trimmed t over what the blocks say of each column of `rows`, machines being a factor. A column has a quantity that was computed from
+    all rows of `Points`: a logarithm, or relative to its size. What a block says of it is its value, plus what moving towards the block and
+    away from it makes of it. Of a mean this is the block's own value; of a ratio of two means the block's own ratio."""
+    blocks = (len(rows) - 1) // 2
+    said = rows[0] + np.sqrt(blocks) * (rows[1:1 + blocks] - rows[1 + blocks:]) / 2
     if not sweep.strata:
         return trimmed_columns(said)
     strata = np.array(sweep.strata)

@@ -1,5 +1,7 @@
 """What a report says of several machines: which, how many, how they differ, and which of them disagrees."""
 
+import math
+
 from ashlar.tables import Table
 from ashlar_lab.experiment.model import Arm, Experiment
 from ashlar_lab.fit.across import POPULATION
@@ -29,7 +31,7 @@ def warnings(experiment: Experiment, found: Machines) -> list[str]:
     said = []
     names = named(found.disagreements)
     for name in names[:_NAMED]:
-        own = sorted((d for d in found.disagreements if d.machine == name), key=_distance, reverse=True)
+        own = sorted((d for d in found.disagreements if d.machine == name), key=lambda d: abs(math.log(d.own.value / d.others.value)), reverse=True)
         worst = own[0]
         more = f" ({len(own) - 1} more such ratios)" if len(own) > 1 else ""
         said.append(f"{name} disagrees with the other machines: {_where(worst)} is {units.interval(worst.own)} of {experiment.baseline}'s there and {units.interval(worst.others)} "
@@ -90,7 +92,3 @@ def _where(d: Disagreement | Spread, first: bool = False) -> str:
 def _width(s: Spread) -> float:
     """How far the machines differ: the smaller, the further."""
     return s.low.value / s.high.value
-
-
-def _distance(d: Disagreement) -> float:
-    return max(d.own.value / d.others.value, d.others.value / d.own.value)
