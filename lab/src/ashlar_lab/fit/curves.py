@@ -135,20 +135,17 @@ def _curve(sweep: Sweep, name: str, points: Points, time_unit: str, space_unit: 
     effect = sweep.block_effect()
     space_error, time_error, _ = gate.errors_of_means(sweep.space[name], sweep.time[name], effect)
     noise = (space_error, time_error) if time_error > 0 else (0.0, 1.0)
-    reason, rejected, p_value, misfit, chosen, form, parameters = "", False, None, None, None, ENVELOPE, dict.fromkeys("abc")
+    verdict = gate.Gate(False, "two knob values make a line, not a model; use 7 or more", None, None)
     if len(sweep.values[name]) >= 3:
-        model = hyperbola.fit(points.space, points.time, *noise)
-        verdict = gate.judge(sweep.space[name], sweep.time[name], effect, model, space_unit)
-        reason, rejected, p_value, misfit = verdict.reason, verdict.rejected, verdict.p_value, verdict.worst_misfit
-        if verdict.passed:
-            estimates = {k: _plain(sweep, getattr(model, k), unit) for k, unit in zip("abc", (time_unit, f"{time_unit}·{space_unit}", space_unit))}
-            reason = gate.undetermined(estimates, float(points.space[0].min()))
-            if not reason:
-                chosen, form, parameters = model, MODEL, estimates
-    else:
-        reason = "two knob values make a line, not a model; use 7 or more"
+        chosen = hyperbola.fit(points.space, points.time, *noise)
+        verdict = gate.judge(sweep.space[name], sweep.time[name], effect, chosen, space_unit)
+    reason = verdict.reason
+    if not reason:
+        parameters = {k: _plain(sweep, getattr(chosen, k), unit) for k, unit in zip("abc", (time_unit, f"{time_unit}·{space_unit}", space_unit))}
+        reason = gate.undetermined(parameters, float(points.space[0].min()))
     used = np.ones(len(sweep.values[name]), dtype=bool)
-    if chosen is None:
+    if reason:
+        parameters = dict.fromkeys("abc")
         used = envelope.sensible(points.space[0], points.time[0], max(0.03, 3 * time_error))
         chosen = envelope.envelope(points.space[:, used], points.time[:, used])
     space = points.space[0][used]
@@ -159,8 +156,8 @@ def _curve(sweep: Sweep, name: str, points: Points, time_unit: str, space_unit: 
     own = tuple(Point(value, _ratio(sweep, np.log(points.space[:, i]), space_unit), _ratio(sweep, np.log(points.time[:, i]), time_unit))
                 for i, value in enumerate(sweep.values[name]))
     low, high = zip(*((e.low, e.high) if math.isfinite(e.high) else (float(t), float(t)) for e, t in zip(band, times[0])))
-    return Curve(sweep.program, name, form, rejected, reason, p_value, misfit, own, **parameters, grid_space=tuple(grid), grid_time=tuple(times[0]),
-                 grid_low=low, grid_high=high, moved=chosen)
+    return Curve(sweep.program, name, ENVELOPE if reason else MODEL, verdict.rejected, reason, verdict.p_value, verdict.worst_misfit, own, **parameters,
+                 grid_space=tuple(grid), grid_time=tuple(times[0]), grid_low=low, grid_high=high, moved=chosen)
 
 
 def compare(sweep: Sweep, first: Curve, second: Curve, floor: float = 0.0) -> Comparison:

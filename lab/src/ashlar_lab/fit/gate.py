@@ -19,13 +19,12 @@ REJECT_BELOW_P = 0.01
 @dataclass(frozen=True)
 class Gate:
     """The verdict on one fit. `reason` is empty when the model stands; `rejected` tells a model that the data
-    contradict from one that they cannot test."""
+    contradict from one that they cannot test, or that was not fitted."""
 
-    passed: bool
     rejected: bool
     reason: str
     p_value: float | None
-    worst_misfit: float
+    worst_misfit: float | None
 
 
 def errors_of_means(log_space: np.ndarray, log_time: np.ndarray, effect: np.ndarray) -> tuple[float, float, int]:
@@ -59,7 +58,7 @@ def judge(log_space: np.ndarray, log_time: np.ndarray, effect: np.ndarray, model
     untestable = _untestable(points, freedom, space)
     contradictions = [] if untestable else [c for c in (_lack_of_fit(p_value, worst), _rise(space, log_mean, time_error, freedom, space_unit)) if c]
     reason = untestable or "; ".join(contradictions) or model.at_bound(float(space.min()))
-    return Gate(not reason, bool(contradictions), reason, p_value, worst)
+    return Gate(bool(contradictions), reason, p_value, worst)
 
 
 def undetermined(parameters: Mapping[str, Estimate], smallest_space: float) -> str:
