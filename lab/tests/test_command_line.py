@@ -23,7 +23,7 @@ def built(*specs, command=("./prog",), **rest):
 
 
 def test_programs_and_a_server_stand_beside_the_command():
-    server = command_line.Serve("ruby app.rb {port}", 200, connections=8, paths=("/a",))
+    server = "ruby app.rb {port}", Server(0, 200, connections=8, paths=("/a",))
     found = built("glibc", "b=glibc:arena_max=1", programs=["sort=./sort --size 10"], server=server)
     assert [(p.name, p.command) for p in found.programs] == [("prog", ("./prog",)), ("sort", ("./sort", "--size", "10")), ("ruby", ("ruby", "app.rb", "{port}"))]
     assert found.programs[2].server == Server(0, 200, 10.0, 1.0, ("/a",), 8)

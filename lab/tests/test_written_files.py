@@ -82,7 +82,7 @@ def test_names_of_unfinished_files_differ(tmp_path):
 def test_a_store_follows_no_link(tmp_path, guessed):
     other = tmp_path / "other"
     other.write_text("precious")
-    (tmp_path / f".ashlar-{guessed}.new").symlink_to(other)
+    (tmp_path / f".ashlar-{guessed}.part").symlink_to(other)
     with pytest.raises(BadInput, match="cannot write the store"):
         Store.create(tmp_path / "a.ashlar", two_variants(), {})
     assert other.read_text() == "precious" and not (tmp_path / "a.ashlar").exists()

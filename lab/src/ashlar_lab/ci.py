@@ -1,23 +1,21 @@
 """What `ashlar-lab ci` does: check out and build, measure, judge by intervals, say so."""
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 import tempfile
 from collections import Counter
-from collections.abc import Sequence
 from pathlib import Path
 
 from ashlar.errors import BadInput
 from ashlar.files import file_name, put
 from ashlar.said import say
 from ashlar_lab.experiment.check import checked
-from ashlar_lab.experiment.model import Experiment, Variant
-from ashlar_lab.fit.analysis import Analysis, analyse
-from ashlar_lab.fit.difference import UNDECIDED, WORSE, Difference, differences, within
+from ashlar_lab.experiment.model import CHECK, Experiment, Variant
+from ashlar_lab.fit.analysis import analyse
+from ashlar_lab.fit.difference import UNDECIDED, WORSE, differences, within
 from ashlar_lab.measure import machine, revisions
 from ashlar_lab.measure.session import measure
+from ashlar_lab.options import Judgement
 from ashlar_lab.report import ci as comments
 from ashlar_lab.report import page, units
 from ashlar_lab.store.database import Store, read_all, refuse_unlike
@@ -27,71 +25,64 @@ from ashlar_lab.store.run import OK
 _MACHINE = ("cpu", "cpus", "memory gib", "kernel", "libc", "system", "time", "other processes")
 
 
-def judge(experiment: Experiment, *, base: str | None, stored: Path | None, head: str, build: str | None, save: Path | None, threshold: float,
-          metrics: Sequence[str] | None, strict: bool, comment: Path | None, store_path: Path | None, quiet: bool) -> int:
+def judge(asked: Judgement) -> int:
     """Returns the exit status."""
-    if threshold < 0:
-        raise BadInput(f"--threshold {threshold} is negative; give a fraction such as 0.05")
-    if base and stored:
+    experiment = dataclasses.replace(asked, variant=["head=env"]).described()
+    if asked.base and asked.stored:
         raise BadInput("--base measures the older revision and --baseline reads it from a file; give one of them")
-    if not (base or stored or save):
+    if not (asked.base or asked.stored or asked.save):
         raise BadInput("nothing to compare with; give --base REVISION, or --baseline FILE, or --save FILE to make a baseline")
-    if stored:
-        before = read_all([stored])
-        refuse_unlike(before[1], machine.describe(), f"cannot compare with {stored}")
-    if store_path:
-        Store.check_can_create(store_path)
-    if save:
-        Store.check_can_replace(save)
-    tell = (lambda text: None) if quiet else (lambda text: say(text, error=True))
-    with contextlib.ExitStack() as scratch, revisions.checked_out([*([base] if base else []), head], build, tell) as found:
+    if asked.stored:
+        before = read_all([asked.stored])
+        refuse_unlike(before[1], machine.describe(), f"cannot compare with {asked.stored}")
+    if asked.store:
+        Store.check_can_create(asked.store)
+    if asked.save and asked.save.exists():
+        Store.open(asked.save).__exit__()  # what is replaced must be a store
+    elif asked.save:
+        Store.check_can_create(asked.save)
+    tell = (lambda text: None) if asked.quiet else (lambda text: say(text, error=True))
+    with contextlib.ExitStack() as scratch, revisions.checked_out([*([asked.base] if asked.base else []), asked.head], asked.build, tell) as found:
         names = [r.name if r.name not in [o.name for o in found if o is not r] else f"{r.name}-{i}" for i, r in enumerate(found)]
         contenders = tuple(Variant(file_name(n, "revision")[:50], "env", directory=str(r.folder)) for n, r in zip(names, found))
-        if not base:  # one contender: its name and its folder are no part of what is measured, so that baselines match
+        if not asked.base:  # one contender: its name and its folder are no part of what is measured, so that baselines match
             contenders = (dataclasses.replace(contenders[0], name="head"),)
         chosen = dataclasses.replace(experiment, variants=contenders, baseline=contenders[0].name)
         # A folder of this moment must not be what tells two experiments apart.
         chosen = checked(dataclasses.replace(chosen, programs=tuple(dataclasses.replace(p, directory=None) for p in chosen.programs)), "ashlar-lab ci")
-        path = store_path or Path(scratch.enter_context(tempfile.TemporaryDirectory())) / "ci.ashlar"
-        if not measure(chosen, path, quiet=quiet):
+        path = asked.store or Path(scratch.enter_context(tempfile.TemporaryDirectory())) / "ci.ashlar"
+        if not measure(chosen, path, quiet=asked.quiet):
             raise KeyboardInterrupt
         _, here, runs = read_all([path])
         analysis, own = analyse(chosen, runs), contenders[-1].name
         failures = _failures(runs, own, found[-1].name)
-        if save and not failures:  # whole and at once: an interrupted or broken baseline must not take the place of a good one
-            put(save, path.read_bytes())
-    if not base and not stored:
+        if asked.save and not failures:  # whole and at once: an interrupted or broken baseline must not take the place of a good one
+            put(asked.save, path.read_bytes())
+    if not asked.base and not asked.stored:
         if failures:
-            say(f"nothing is stored in {save}: {failures[0]}", error=True)
+            say(f"nothing is stored in {asked.save}: {failures[0]}", error=True)
             return 1
-        say(f"stored {units.number(analysis.blocks)} blocks of {found[-1].name} ({found[-1].short}) in {save}", error=True)
+        say(f"stored {units.number(analysis.blocks)} blocks of {found[-1].name} ({found[-1].short}) in {asked.save}", error=True)
         return 0
-    if stored:
-        _refuse_other_work(before[0], chosen, stored)
-        older = _renamed(before[2])
-        shown, of_base = differences(chosen, older, runs, metrics, threshold, False), (analyse(chosen, older), "head")
+    if asked.stored:
+        _refuse_other_work(before[0], chosen, asked.stored)
+        older = [dataclasses.replace(r, variant="head") for r in before[2] if r.role != CHECK]
+        shown, of_base = differences(chosen, older, runs, asked.metric, asked.threshold, False), (analyse(chosen, older), "head")
     else:
-        shown, of_base = within(chosen, runs, metrics, threshold), (analysis, contenders[0].name)
+        shown, of_base = within(chosen, runs, asked.metric, asked.threshold), (analysis, contenders[0].name)
     if not shown and not failures:
         known = ", ".join(analysis.metrics)
         raise BadInput(f"no metric to judge; {'these programs have ' + known if known else 'nothing was measured'}")
     told = page.build(chosen, here, runs, analysis)
-    text = comments.markdown(shown, failures, threshold, found[0].short if base else stored.name, found[-1].short, f"{analysis.blocks} blocks, {analysis.runs} runs.",
-                             told.warnings, [(k, v) for k, v in told.machine if k in _MACHINE], _levels(shown, of_base, (analysis, own)))
+    levels = {(d.program, d.metric): tuple(units.level(a.level(d.program, variant, d.metric)) for a, variant in (of_base, (analysis, own))) for d in shown}
+    text = comments.markdown(shown, failures, asked.threshold, found[0].short if asked.base else asked.stored.name, found[-1].short, f"{analysis.blocks} blocks, {analysis.runs} runs.",
+                             told.warnings, [(k, v) for k, v in told.machine if k in _MACHINE], levels)
     say(text, end="")
-    if comment:
-        put(comment, text)
-    return _status(shown, failures, strict)
-
-
-def _status(shown: Sequence[Difference], failures: Sequence[str], strict: bool) -> int:
+    if asked.markdown:
+        put(asked.markdown, text)
     if failures or any(d.judged == WORSE for d in shown):
         return 1
-    return 3 if strict and any(d.judged == UNDECIDED for d in shown) else 0
-
-
-def _renamed(runs):
-    return [dataclasses.replace(r, variant="head") for r in runs if r.role != "check"]
+    return 3 if asked.strict and any(d.judged == UNDECIDED for d in shown) else 0
 
 
 def _refuse_other_work(before: Experiment, now: Experiment, path: Path) -> None:
@@ -109,8 +100,3 @@ def _failures(runs, head: str, name: str) -> list[str]:
     whole = Counter(r.program for r in own)
     bad = Counter((r.program, r.reason) for r in own if r.state != OK)
     return [f"{count} of {whole[program]} runs of {program} on {name}: {reason}" for (program, reason), count in bad.items()]
-
-
-def _levels(shown: Sequence[Difference], *sides: tuple[Analysis, str]) -> dict[tuple[str, str], tuple[str, ...]]:
-    """The values that a ratio is of: of each side's variant in its analysis."""
-    return {(d.program, d.metric): tuple(units.level(analysis.level(d.program, variant, d.metric)) for analysis, variant in sides) for d in shown}

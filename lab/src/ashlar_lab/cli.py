@@ -1,8 +1,5 @@
 """The command line: the verbs with their options, and how each is carried out in a few lines. What a verb needs is loaded when it is asked for."""
 
-from __future__ import annotations
-
-import dataclasses
 import shlex
 import sys
 from pathlib import Path
@@ -16,7 +13,7 @@ from ashlar.files import file_name
 from ashlar.forms import chosen
 from ashlar.said import say
 from ashlar_lab import __version__, options
-from ashlar_lab.options import Question, asking
+from ashlar_lab.options import Comparison, Judgement, Question, asking
 from ashlar_lab.report import FORMS
 
 app = typer.Typer(no_args_is_help=True, rich_markup_mode=None, pretty_exceptions_enable=False,
@@ -35,25 +32,8 @@ def _program(version: Annotated[bool, typer.Option("--version", callback=_show_v
 
 
 @app.command(no_args_is_help=True)
-@asking()
-def compare(
-    question: Question,
-    experiment: Annotated[Optional[Path], typer.Option("--experiment", "-e", help="A TOML experiment instead of a command.")] = None,
-    programs: Annotated[Optional[str], typer.Option(help="With --experiment: only these of its programs, as NAME,NAME,....")] = None,
-    variants: Annotated[Optional[str], typer.Option(help="With --experiment: only these of its variants, as NAME,NAME,....")] = None,
-    store: Annotated[Optional[Path], typer.Option(help="A new result file; unless named NAME.ashlar in the current folder, or NAME-2.ashlar and so on after an earlier one.")] = None,
-    resume: Annotated[Optional[Path], typer.Option(help="Go on with this store; give --blocks for more blocks.")] = None,
-    output: options.Output = None,
-    form: options.Form = "html,md,json",
-    install: Annotated[bool, typer.Option("--install", help="As root: install missing allocators from Debian.")] = False,
-    on: Annotated[Optional[str], typer.Option(autocompletion=options.one_of(("local:2", "tls://")), help="Measure on the machines of a Dask cluster: tls://SCHEDULER:8786, or local:N for trying it out.")] = None,
-    ship: Annotated[Optional[list[str]], typer.Option(help="With --on: a file or folder that travels too, beside those the command names.")] = None,
-    there: Annotated[Optional[list[str]], typer.Option(help="With --on: a file or folder that every machine has already; its files are checked, not sent.")] = None,
-    tls_ca_file: Annotated[Optional[str], typer.Option(help="With --on tls://: the authority that the cluster's certificates are of, in PEM form. As Dask's own option.")] = None,
-    tls_cert: Annotated[Optional[str], typer.Option(help="With --on tls://: the certificate to show.")] = None,
-    tls_key: Annotated[Optional[str], typer.Option(help="With --on tls://: the key of that certificate.")] = None,
-    quiet: options.Quiet = False,
-):
+@asking(Comparison)
+def compare(asked: Comparison):
     """Measure variants against each other and write a report.
 
     \b
@@ -69,12 +49,11 @@ def compare(
     """
     from ashlar_lab import compare as comparing
 
-    cluster = comparing.cluster_of(on, ship, there, tls_ca_file, tls_cert, tls_key)
-    raise typer.Exit(comparing.compare(question, experiment, _listed(programs), _listed(variants), store, resume, output, chosen(form, FORMS), install, cluster, quiet))
+    raise typer.Exit(comparing.compare(asked))
 
 
 @app.command(no_args_is_help=True)
-@asking()
+@asking(Question)
 def init(
     question: Question,
     file: Annotated[Optional[Path], typer.Option("--file", "-f", help="The file to write; NAME.toml unless named, - prints it.")] = None,
@@ -87,7 +66,7 @@ def init(
     """
     from ashlar_lab.experiment import write_toml
 
-    experiment = question.experiment()
+    experiment = question.described()
     target = file or Path(f"{file_name(experiment.name, 'experiment')}.toml")
     text = write_toml.text(experiment, Path.cwd() if str(target) == "-" else target.absolute().parent)
     if str(target) == "-":
@@ -141,8 +120,6 @@ def diff(
     from ashlar_lab.report import difference
     from ashlar_lab.store.database import read_all, refuse_unlike
 
-    if threshold < 0:
-        raise BadInput(f"--threshold {threshold} is negative; give a fraction such as 0.05")
     experiment, machine, runs = read_all([first])
     _, machine_second, runs_second = read_all([second])
     refuse_unlike(machine, machine_second, f"cannot compare {second} with {first}")
@@ -154,21 +131,8 @@ def diff(
 
 
 @app.command(no_args_is_help=True, short_help="Compare two git revisions of a project, as continuous integration does.")
-@asking(leave_out=("variant", "knob", "curves", "goal", "baseline"))
-def ci(
-    question: Question,
-    base: Annotated[Optional[str], typer.Option(help="The git revision to compare with, such as origin/main; measured beside the other one.")] = None,
-    stored: Annotated[Optional[Path], typer.Option("--baseline", help="Compare with this stored baseline instead; --save wrote it on this machine.")] = None,
-    head: Annotated[str, typer.Option(help="The git revision that is judged.")] = "HEAD",
-    build: Annotated[Optional[str], typer.Option(help="A shell command that builds a revision in its folder.")] = None,
-    save: Annotated[Optional[Path], typer.Option(help="Store the runs of --head here, as a baseline for later.")] = None,
-    threshold: options.Threshold = 0.05,
-    metric: options.Metrics = None,
-    strict: Annotated[bool, typer.Option("--strict", help="Exit status 3 when a figure is undecided.")] = False,
-    markdown: Annotated[Optional[Path], typer.Option(help="Write the comment here as well; it is printed in any case.")] = None,
-    store: Annotated[Optional[Path], typer.Option(help="Keep the runs in this result file.")] = None,
-    quiet: options.Quiet = False,
-):
+@asking(Judgement, leave_out=("variant", "knob", "curves", "goal", "baseline"))
+def ci(asked: Judgement):
     """Compare two git revisions of the project in this folder, and print a comment for the change.
 
     Both are checked out and built in folders of their own and measured in turn, so that a slow moment hits both alike. A stored baseline
@@ -184,9 +148,7 @@ def ci(
     """
     from ashlar_lab import ci as judging
 
-    experiment = dataclasses.replace(question, variant=["head=env"]).experiment()
-    raise typer.Exit(judging.judge(experiment, base=base, stored=stored, head=head, build=build, save=save, threshold=threshold, metrics=metric,
-                                   strict=strict, comment=markdown, store_path=store, quiet=quiet))
+    raise typer.Exit(judging.judge(asked))
 
 
 @app.command(short_help="Measure what being measured costs a program here.")
@@ -232,10 +194,6 @@ def variants():
         say(f"{base.name}: {base.summary}{where}")
         for setting, meaning in base.settings.items():
             say(f"    {setting:28} {meaning}")
-
-
-def _listed(text: str | None) -> list[str] | None:
-    return [name.strip() for name in text.split(",") if name.strip()] if text else None
 
 
 def main() -> None:

@@ -1,63 +1,57 @@
 """What `ashlar-lab compare` does: measure, store, fit, report."""
 
-from __future__ import annotations
-
 import dataclasses
 import shlex
 from pathlib import Path
 
 from ashlar.errors import BadInput
 from ashlar.files import file_name
+from ashlar.forms import chosen
 from ashlar.said import say
 from ashlar_lab.errors import Unfinished
 from ashlar_lab.experiment import command_line, toml
 from ashlar_lab.experiment.check import checked
+from ashlar_lab.experiment.model import Experiment
 from ashlar_lab.fit.analysis import analyse
-from ashlar_lab.measure import install as installer
+from ashlar_lab.measure import machine as this_machine
+from ashlar_lab.measure.cluster.security import Tls
 from ashlar_lab.measure.session import measure
-from ashlar_lab.options import Question
-from ashlar_lab.report import page, terminal
+from ashlar_lab.options import Comparison
+from ashlar_lab.report import FORMS, page, terminal
 from ashlar_lab.report.write import check_can_write, write
 from ashlar_lab.store.database import Store, read_all
 
 
-def cluster_of(on: str | None, ship, there, *certificate: str | None) -> dict | None:
-    """What `measure_on` takes beside the experiment; `certificate` is the authority, the certificate and its key."""
-    if not on:
-        if ship or there:
-            raise BadInput("--ship and --there say what the machines of a cluster get; add --on SCHEDULER")
-        if any(certificate):
-            raise BadInput("--tls-ca-file, --tls-cert and --tls-key are for talking to a cluster; add --on tls://SCHEDULER:8786")
-        return None
-    from ashlar_lab.measure.cluster.engine import Tls
-
-    return {"address": on, "ships": ship or [], "there": there or [], "tls": Tls(*certificate)}
-
-
-def compare(question: Question, file: Path | None, programs, variants, store: Path | None, resume: Path | None, output: Path | None, forms: list[str],
-            install: bool, cluster: dict | None, quiet: bool) -> int:
+def compare(asked: Comparison) -> int:
     """The exit status: 0, 130 when the measurement was interrupted, or 2 when it could not go on."""
-    described = question.variant or question.command or question.program or question.server
-    if (programs or variants) and not file:
+    described = asked.variant or asked.command or asked.program or asked.server
+    file = str(asked.experiment) if asked.experiment else ""
+    if not asked.on and (asked.ship or asked.there):
+        raise BadInput("--ship and --there say what the machines of a cluster get; add --on SCHEDULER")
+    if not asked.on and asked.tls() != Tls():
+        raise BadInput("--tls-ca-file, --tls-cert and --tls-key are for talking to a cluster; add --on tls://SCHEDULER:8786")
+    forms = chosen(asked.form, FORMS)
+    if (asked.programs or asked.variants) and not file:
         raise BadInput("--programs and --variants choose from an experiment file; add --experiment FILE, or use --variant for a command")
-    if resume and (file or described):
+    if asked.resume and (file or described):
         raise BadInput("--resume takes the experiment from the store; leave out --experiment, --variant and the command")
     if file and described:
         raise BadInput("--experiment describes variants and commands itself; leave out --variant and the command")
-    if install:
-        installer.install([command_line.base_of(v) for v in question.variant or []] + (toml.bases(str(file)) if file else []))
-    if resume:
-        with Store.open(resume) as opened:
+    if asked.install:
+        this_machine.install([command_line.base_of(v) for v in asked.variant or []] + (toml.bases(file) if file else []))
+    if asked.resume:
+        with Store.open(asked.resume) as opened:
             found = opened.experiment()
-        chosen = checked(dataclasses.replace(found, stop=question.extended(found.stop)), "--resume")
+        experiment = checked(dataclasses.replace(found, stop=found.stop.extended(asked.blocks, asked.precision, asked.budget)), "--resume")
     elif file:
-        chosen = toml.load(str(file), blocks=question.blocks, precision=question.precision, budget_s=question.budget, seed=question.seed, programs=programs, variants=variants)
+        programs, variants = ([name.strip() for name in names.split(",") if name.strip()] if names else None for names in (asked.programs, asked.variants))
+        experiment = toml.load(file, blocks=asked.blocks, precision=asked.precision, budget_s=asked.budget, seed=asked.seed, programs=programs, variants=variants)
     else:
-        chosen = question.experiment()
-    before, fresh = _stores(chosen.name)
-    store_path = resume or store or fresh
-    status = run(chosen, store_path, output or store_path.with_suffix(""), forms, resume=bool(resume), quiet=quiet, cluster=cluster)
-    if before and store_path == fresh and fresh.exists() and not quiet:
+        experiment = asked.described()
+    before, fresh = _stores(experiment.name)
+    store = asked.resume or asked.store or fresh
+    status = _run(asked, experiment, store, asked.output or store.with_suffix(""), forms)
+    if before and store == fresh and fresh.exists() and not asked.quiet:
         say(f"{before} is as it was; these runs are in {fresh}. To compare: ashlar-lab diff {shlex.join([str(before), str(fresh)])}", error=True)
     return status
 
@@ -72,20 +66,19 @@ def _stores(name: str) -> tuple[Path | None, Path]:
     return before, fresh
 
 
-def run(experiment, store_path: Path, output: Path, forms: list[str], resume: bool, quiet: bool, cluster: dict | None = None) -> int:
-    """Measure, store, fit, report. The exit status is 0, 130 when the measurement was interrupted, or 2 when it could not go on. `cluster` has
-    what `measure_on` takes beside these."""
-    if not resume:
-        Store.check_can_create(store_path)
+def _run(asked: Comparison, experiment: Experiment, store: Path, output: Path, forms: list[str]) -> int:
+    """Measure, store, fit, report."""
+    if not asked.resume:
+        Store.check_can_create(store)
     check_can_write(output, forms)
     status, why = 0, ""
     try:
-        if cluster:
+        if asked.on:
             from ashlar_lab.measure.cluster.session import measure_on
 
-            finished = measure_on(experiment=experiment, store_path=store_path, resume=resume, quiet=quiet, **cluster)
+            finished = measure_on(asked.on, experiment, store, bool(asked.resume), asked.quiet, asked.ship or (), asked.there or (), asked.tls())
         else:
-            finished = measure(experiment, store_path, resume=resume, quiet=quiet)
+            finished = measure(experiment, store, bool(asked.resume), asked.quiet)
         if not finished:
             status, why = 130, "interrupted"
     except Unfinished as error:
@@ -93,9 +86,9 @@ def run(experiment, store_path: Path, output: Path, forms: list[str], resume: bo
     except KeyboardInterrupt:
         say("ashlar-lab: interrupted before the first block; nothing was written", error=True)
         return 130
-    report_files([store_path], output, forms, quiet)
+    report_files([store], output, forms, asked.quiet)
     if why:
-        more = ["--resume", str(store_path), *(["--on", cluster["address"], *cluster["tls"].options()] if cluster else [])]
+        more = ["--resume", str(store), *(["--on", asked.on, *asked.tls().options()] if asked.on else [])]
         say(f"{why}; what was measured is kept. Go on with: ashlar-lab compare {shlex.join(more)}", error=True)
     return status
 

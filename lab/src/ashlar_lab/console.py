@@ -1,7 +1,5 @@
 """A terminal on which every string is text, whatever it holds."""
 
-from __future__ import annotations
-
 from rich.console import Console, JustifyMethod, OverflowMethod
 from rich.progress import TextColumn
 from rich.style import Style

@@ -2,8 +2,6 @@
 `pause_ms_max`), is read here alone, and goes with every estimate that is made of it.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 SERVED = {"requests_per_s": "Requests", "failed_requests": "Failed requests", "p50_ms": "p50", "p90_ms": "p90", "p99_ms": "p99", "p999_ms": "p99.9", "request_ms_max": "Longest request"}

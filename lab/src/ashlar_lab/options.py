@@ -1,9 +1,7 @@
-"""Options that several verbs share, each said once."""
+"""The options of the verbs that measure, and those that several verbs share, each said once."""
 
-import dataclasses
 import functools
 import inspect
-import typing
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +13,8 @@ from ashlar.errors import BadInput
 from ashlar_lab import variants
 from ashlar_lab.experiment import command_line
 from ashlar_lab.experiment.check import SPACE_METRICS, TIME_METRICS
-from ashlar_lab.experiment.model import Experiment, Stop
+from ashlar_lab.experiment.model import Experiment, Server, Stop
+from ashlar_lab.measure.cluster.security import Tls
 from ashlar_lab.report import FORMS
 
 
@@ -24,12 +23,18 @@ def one_of(values):
     return lambda incomplete: [value for value in values if value.startswith(incomplete)]
 
 
+def _no_negative(threshold: float) -> float:
+    if threshold < 0:
+        raise BadInput(f"--threshold {threshold} is negative; give a fraction such as 0.05")
+    return threshold
+
+
 _KNOBS = sorted({f"{name}=" for base in variants.BASES.values() for name in base.settings if name.isidentifier() and len(name) > 1})
 
 Output = Annotated[Optional[Path], typer.Option(help="Reports are OUTPUT.html and so on; beside the store unless named.")]
 Form = Annotated[str, typer.Option(autocompletion=one_of(FORMS), help="Which reports to write: html,md,csv,json,svg,png,record.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress and no summary.")]
-Threshold = Annotated[float, typer.Option(help="How much worse is still allowed, as a fraction.")]
+Threshold = Annotated[float, typer.Option(callback=_no_negative, help="How much worse is still allowed, as a fraction.")]
 Metrics = Annotated[Optional[list[str]], typer.Option(help="Metrics to judge; the experiment's time and space unless named.")]
 
 
@@ -60,41 +65,75 @@ class Question:
     ignore_lines: Annotated[Optional[list[str]], typer.Option(help="Leave output lines matching this pattern out of the comparison.")] = None
     name: Annotated[Optional[str], typer.Option(help="What to call the experiment.")] = None
 
-    def experiment(self) -> Experiment:
+    def described(self) -> Experiment:
         return command_line.build(
-            self.variant or [], self.knob or [], self.command or [], name=self.name, baseline=self.baseline, stop=self._stop(), curves=self.curves,
-            programs=self.program or [], server=self._server(), goals=self.goal or [], seed=1 if self.seed is None else self.seed, time_metric=self.time,
-            space_metric=self.space, timeout_s=self.timeout, compare_output=not self.ignore_output, ignore_lines=self.ignore_lines or [])
+            self.variant or [], self.knob or [], self.command or [], name=self.name, baseline=self.baseline,
+            stop=Stop().extended(self.blocks, self.precision, self.budget), curves=self.curves, programs=self.program or [], server=self._server(),
+            goals=self.goal or [], seed=1 if self.seed is None else self.seed, time_metric=self.time, space_metric=self.space, timeout_s=self.timeout,
+            compare_output=not self.ignore_output, ignore_lines=self.ignore_lines or [])
 
-    def _stop(self) -> Stop:
-        return self.extended(Stop(budget_s=self.budget))
-
-    def extended(self, stop: Stop) -> Stop:
-        """The rule with what is said here in its place."""
-        said = {"blocks_min": self.blocks, "blocks_max": self.blocks, "precision": self.precision, "budget_s": self.budget}
-        return dataclasses.replace(stop, **{k: v for k, v in said.items() if v is not None})
-
-    def _server(self) -> command_line.Serve | None:
+    def _server(self) -> tuple[str, Server] | None:
         if not self.server:
             if told := next((name for name in ("rate", "path") if getattr(self, name) is not None), None):
                 raise BadInput(f"--{told} says how a server is driven; add --server 'COMMAND {{port}}'")
             return None
         if self.rate is None:
             raise BadInput("--server needs --rate: how many requests a second, whatever the server does; for example --rate 200")
-        return command_line.Serve(self.server, self.rate, self.duration, connections=self.connections, paths=tuple(self.path or ("/",)))
+        return self.server, Server(0, self.rate, self.duration, paths=tuple(self.path or ("/",)), connections=self.connections)
 
 
-def asking(leave_out: Sequence[str] = ()) -> Callable:
-    """Makes a verb of a function whose first parameter is a `Question`: its options are those of `Question`, but for some, then its own."""
+@dataclass(frozen=True)
+class Comparison(Question):
+    """What `compare` is told besides."""
+
+    experiment: Annotated[Optional[Path], typer.Option("--experiment", "-e", help="A TOML experiment instead of a command.")] = None
+    programs: Annotated[Optional[str], typer.Option(help="With --experiment: only these of its programs, as NAME,NAME,....")] = None
+    variants: Annotated[Optional[str], typer.Option(help="With --experiment: only these of its variants, as NAME,NAME,....")] = None
+    store: Annotated[Optional[Path], typer.Option(help="A new result file; unless named NAME.ashlar in the current folder, or NAME-2.ashlar and so on after an earlier one.")] = None
+    resume: Annotated[Optional[Path], typer.Option(help="Go on with this store; give --blocks for more blocks.")] = None
+    output: Output = None
+    form: Form = "html,md,json"
+    install: Annotated[bool, typer.Option("--install", help="As root: install missing allocators from Debian.")] = False
+    on: Annotated[Optional[str], typer.Option(autocompletion=one_of(("local:2", "tls://")), help="Measure on the machines of a Dask cluster: tls://SCHEDULER:8786, or local:N for trying it out.")] = None
+    ship: Annotated[Optional[list[str]], typer.Option(help="With --on: a file or folder that travels too, beside those the command names.")] = None
+    there: Annotated[Optional[list[str]], typer.Option(help="With --on: a file or folder that every machine has already; its files are checked, not sent.")] = None
+    tls_ca_file: Annotated[Optional[str], typer.Option(help="With --on tls://: the authority that the cluster's certificates are of, in PEM form. As Dask's own option.")] = None
+    tls_cert: Annotated[Optional[str], typer.Option(help="With --on tls://: the certificate to show.")] = None
+    tls_key: Annotated[Optional[str], typer.Option(help="With --on tls://: the key of that certificate.")] = None
+    quiet: Quiet = False
+
+    def tls(self) -> Tls:
+        return Tls(self.tls_ca_file, self.tls_cert, self.tls_key)
+
+
+@dataclass(frozen=True)
+class Judgement(Question):
+    """What `ci` is told besides."""
+
+    base: Annotated[Optional[str], typer.Option(help="The git revision to compare with, such as origin/main; measured beside the other one.")] = None
+    stored: Annotated[Optional[Path], typer.Option("--baseline", help="Compare with this stored baseline instead; --save wrote it on this machine.")] = None
+    head: Annotated[str, typer.Option(help="The git revision that is judged.")] = "HEAD"
+    build: Annotated[Optional[str], typer.Option(help="A shell command that builds a revision in its folder.")] = None
+    save: Annotated[Optional[Path], typer.Option(help="Store the runs of --head here, as a baseline for later.")] = None
+    threshold: Threshold = 0.05
+    metric: Metrics = None
+    strict: Annotated[bool, typer.Option("--strict", help="Exit status 3 when a figure is undecided.")] = False
+    markdown: Annotated[Optional[Path], typer.Option(help="Write the comment here as well; it is printed in any case.")] = None
+    store: Annotated[Optional[Path], typer.Option(help="Keep the runs in this result file.")] = None
+    quiet: Quiet = False
+
+
+def asking(kind: type[Question], leave_out: Sequence[str] = ()) -> Callable:
+    """Makes a verb of a function whose first parameter is of this kind: its options are the fields of that, but for some, then its own."""
+    def parameters(of: Callable) -> list[inspect.Parameter]:
+        return [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in inspect.signature(of).parameters.values()]
+
     def made(function):
-        hints = typing.get_type_hints(Question, include_extras=True)
-        asked = [inspect.Parameter(f.name, inspect.Parameter.KEYWORD_ONLY, default=f.default, annotation=hints[f.name]) for f in dataclasses.fields(Question)
-                 if f.name not in leave_out]
-        own = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in list(inspect.signature(function, eval_str=True).parameters.values())[1:]]
+        asked, own = [p for p in parameters(kind) if p.name not in leave_out], parameters(function)[1:]
 
         @functools.wraps(function)
         def verb(**given):
-            return function(Question(**{p.name: given.pop(p.name) for p in asked}), **given)
+            return function(kind(**{p.name: given.pop(p.name) for p in asked}), **given)
 
         verb.__signature__ = inspect.Signature([*asked, *own])
         verb.__annotations__ = {p.name: p.annotation for p in (*asked, *own)}

@@ -1,7 +1,5 @@
 """The rules every experiment obeys, whoever wrote it."""
 
-from __future__ import annotations
-
 import math
 import re
 

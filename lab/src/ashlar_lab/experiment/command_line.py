@@ -1,13 +1,10 @@
 """An experiment made from `--variant`, `--knob`, `--program`, `--server`, `--goal` and a command."""
 
-from __future__ import annotations
-
 import dataclasses
 import os
 import re
 import shlex
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import partial
 
 from ashlar.errors import BadInput
@@ -17,10 +14,10 @@ from ashlar_lab.experiment.model import Contrast, Experiment, Program, Server, S
 
 
 def build(specs: list[str], knobs: list[str], command: list[str], *, name: str | None, baseline: str | None,
-          stop: Stop, curves: bool = False, programs: Sequence[str] = (), server: Serve | None = None, goals: Sequence[str] = (),
+          stop: Stop, curves: bool = False, programs: Sequence[str] = (), server: tuple[str, Server] | None = None, goals: Sequence[str] = (),
           timeout_s: float = 600.0, compare_output: bool = True, ignore_lines: Sequence[str] = (), **rest) -> Experiment:
     """Every variant gets the first knob it understands; a variant that understands none runs at one point, or with `curves` over the
-    knob of its base."""
+    knob of its base. `server` is a command with {port}, and how it is driven."""
     if not specs:
         raise BadInput("no variant given; add --variant NAME at least once ('ashlar-lab variants' lists the built-in ones)")
     parsed_knobs = [_knob(k) for k in knobs]
@@ -31,7 +28,7 @@ def build(specs: list[str], knobs: list[str], command: list[str], *, name: str |
     program = partial(Program, directory=os.getcwd(), timeout_s=timeout_s, compare_output=compare_output, ignore_lines=tuple(ignore_lines))
     made = tuple(program(*named) for named in map(_named_command, programs))
     if server:
-        made += (program(*_server_command(server.command), server=server.model()),)
+        made += (program(*_server_command(server[0]), server=server[1]),)
     if command or not made:
         if not command and any(not v.command for v in contenders):
             raise BadInput("no command given; put it after --, as in: ashlar-lab compare --variant glibc --variant jemalloc -- ./program")
@@ -42,32 +39,18 @@ def build(specs: list[str], knobs: list[str], command: list[str], *, name: str |
     return checked(Experiment(name or made[0].name, made, contenders, chosen, stop, title, contrasts=contrasts, **rest), "command line")
 
 
-@dataclass(frozen=True)
-class Serve:
-    """A server as the command line gives it."""
-
-    command: str
-    rate_per_s: float
-    duration_s: float = 10.0
-    warm_up_s: float = 1.0
-    connections: int = 32
-    paths: tuple[str, ...] = ("/",)
-
-    def model(self) -> Server:
-        return Server(0, self.rate_per_s, self.duration_s, self.warm_up_s, self.paths, self.connections)
-
-
 def _short_name(command: Sequence[str]) -> str:
     return os.path.basename(command[0]).replace("=", "_") or "program"
 
 
-def _words(text: str, option: str) -> tuple[str, ...]:
+def _words(text: str, option: str, said: str) -> tuple[str, ...]:
+    """The words of a command, which is a part of what was said."""
     try:
         words = tuple(shlex.split(text))
     except ValueError as error:
-        raise BadInput(f"{option} {text!r} is no command: {str(error).lower()}") from None
+        raise BadInput(f"{option} {said!r} is no command: {str(error).lower()}") from None
     if not words:
-        raise BadInput(f"{option} {text!r} names no command")
+        raise BadInput(f"{option} {said!r} names no command")
     return words
 
 
@@ -75,11 +58,11 @@ def _named_command(text: str) -> tuple[str, tuple[str, ...]]:
     name, equals, command = text.partition("=")
     if not equals or not name.strip() or not command.strip() or " " in name.strip():
         raise BadInput(f"--program {text!r} is not of the form NAME=COMMAND; for example --program 'sort=./sort --size 100'")
-    return name.strip(), _words(command, "--program")
+    return name.strip(), _words(command, "--program", command)
 
 
 def _server_command(text: str) -> tuple[str, tuple[str, ...]]:
-    words = _words(text, "--server")
+    words = _words(text, "--server", text)
     if not any("{port}" in w for w in words):
         raise BadInput(f"--server {text!r} says nowhere which port to listen on; put {{port}} where the port goes, as in --server 'ruby app.rb {{port}}'")
     return _short_name(words), words
@@ -127,19 +110,15 @@ def _knob(text: str) -> tuple[str, tuple[str, ...]]:
 
 def _variant(spec: str, knobs: list[tuple[str, tuple[str, ...]]], curves: bool) -> Variant:
     """`BASE`, `BASE:setting=value,...`, `LABEL=BASE:...`, or `LABEL=command:COMMAND`."""
-    head, colon, tail = spec.partition(":")
-    label, equals, base = head.partition("=")
-    if not equals:
-        base, label = label, ""
+    head, _, tail = spec.partition(":")
+    label, _, base = head.rpartition("=")
     if base == "command":
-        words = tuple(shlex.split(tail))
-        if not words:
-            raise BadInput(f"--variant {spec!r} names no command; for example --variant 'old=command:./old --size 10'")
+        words = _words(tail, "--variant", spec)
         variant = Variant(label or os.path.basename(words[0]), "env", command=words)
     elif base == "preload":
         variant = Variant(label or os.path.basename(tail), "env", preload=tail, library=os.path.basename(tail))
     else:
-        settings = dict(_setting(s, spec) for s in tail.split(",") if s.strip()) if colon else {}
+        settings = dict(_setting(s, spec) for s in tail.split(",") if s.strip())
         variant = Variant(label or spec.replace(":", " ").replace("=", " ").replace(",", " "), base, settings=settings)
     variants.base(variant.base)  # an unknown base is named before anything else
     asked = [(knob, values) for knob, values in knobs if variants.understands(variant, knob)]

@@ -5,8 +5,6 @@ that takes several values. An *arm* is one cell of the experiment: a program und
 A *block* runs every arm once, in shuffled order; runs are paired within a block only.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import hashlib
 import json
@@ -107,6 +105,14 @@ class Stop:
     blocks_max: int = 30
     precision: float = 0.02
     budget_s: float | None = None
+
+    def extended(self, blocks: int | None = None, precision: float | None = None, budget_s: float | None = None) -> "Stop":
+        """The rule with what is given in its place; blocks are exactly so many."""
+        given = {"blocks_min": blocks, "blocks_max": blocks, "precision": precision, "budget_s": budget_s}
+        return dataclasses.replace(self, **{k: v for k, v in given.items() if v is not None})
+
+    def over_budget(self, seconds: float) -> bool:
+        return self.budget_s is not None and seconds > self.budget_s
 
 
 class Arm(NamedTuple):

@@ -1,7 +1,5 @@
 """Read an experiment from TOML."""
 
-from __future__ import annotations
-
 import dataclasses
 import os
 import re
@@ -10,10 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ashlar.errors import BadInput
-from ashlar_lab import variants
 from ashlar_lab.experiment.check import checked
 from ashlar_lab.experiment.model import Contrast, Experiment, Program, Stop, Variant
-from ashlar_lab.experiment.typed import read
+from ashlar_lab.experiment.typed import in_every_string, read
+from ashlar_lab.variants import completed
 
 _TOP = {"experiment", "program", "variant", "knob", "contrast"}
 _REFERENCE = re.compile(r"\$(\$)?\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
@@ -34,13 +32,9 @@ class _Rule(Stop):
     blocks: int | None = None
 
 
-_RULE_KEYS = ("blocks", "blocks_min", "blocks_max", "precision", "budget_s")
-
-
-def load(path: str, **overrides) -> Experiment:
-    """Read `path`. `overrides` (blocks, seed, budget_s, precision) replace what the file says; `programs` and
-    `variants`, lists of names, choose among what it describes."""
-    return parse(_expanded(_read(path), path), Path(path).resolve().parent, path, **overrides)
+def load(path: str, **asked) -> Experiment:
+    """Read `path`. What is asked for is as `parse` takes it."""
+    return parse(_expanded(_read(path), path), Path(path).resolve().parent, path, **asked)
 
 
 def bases(path: str) -> list[str]:
@@ -59,19 +53,22 @@ def _read(path: str) -> dict:
         raise BadInput(f"{path} is not TOML: {error}; ashlar-lab init writes one that is") from None
 
 
-def parse(raw: dict, directory: Path, source: str, **overrides) -> Experiment:
-    """Turn parsed TOML into an experiment; relative directories are relative to `directory`."""
+def parse(raw: dict, directory: Path, source: str, *, programs: list[str] | None = None, variants: list[str] | None = None, seed: int | None = None,
+          **stop) -> Experiment:
+    """Turn parsed TOML into an experiment; relative directories are relative to `directory`. `programs` and `variants` choose by name among what it
+    describes; `seed` and what `Stop.extended` takes replace what it says."""
     if unknown := raw.keys() - _TOP:
         raise BadInput(f"{source}: unknown key {min(unknown)!r}; known keys: {', '.join(sorted(_TOP))}")
     knob = vars(read(_Knob, raw["knob"], f"{source}: [knob]")) if "knob" in raw else {}
-    programs = tuple(_program(p, directory, _where(source, "program", p, n)) for n, p in enumerate(_chosen(raw, "program", source, overrides.get("programs"))))
-    contenders = tuple(_variant(v, directory, knob, _where(source, "variant", v, n)) for n, v in enumerate(_chosen(raw, "variant", source, overrides.get("variants"))))
+    measured = tuple(_program(p, directory, _where(source, "program", p, n)) for n, p in enumerate(_chosen(raw, "program", source, programs)))
+    contenders = tuple(_variant(v, directory, knob, _where(source, "variant", v, n)) for n, v in enumerate(_chosen(raw, "variant", source, variants)))
     contrasts = tuple(_contrast(c, _where(source, "contrast", c, n)) for n, c in enumerate(raw.get("contrast", ())))
     where = f"{source}: [experiment]"
     head = {"name": Path(source).stem, "baseline": contenders[0].name if contenders else "", **raw.get("experiment", {})}
-    stop = _stop({k: head.pop(k) for k in _RULE_KEYS if k in head}, where, **{k: v for k, v in overrides.items() if k in _RULE_KEYS and v is not None})
-    seed = {"seed": overrides["seed"]} if overrides.get("seed") is not None else {}
-    experiment = read(Experiment, {"title": head["name"], **head, **seed, "programs": programs, "variants": contenders, "contrasts": contrasts, "stop": stop},
+    rule = _stop({k: head.pop(k) for k in ("blocks", "blocks_min", "blocks_max", "precision", "budget_s") if k in head}, where).extended(**stop)
+    if seed is not None:
+        head["seed"] = seed
+    experiment = read(Experiment, {"title": head["name"], **head, "programs": measured, "variants": contenders, "contrasts": contrasts, "stop": rule},
                       where, EXPERIMENT_KEYS)
     _check_goals(experiment, source)
     left_out = {v.get("name") for v in _tables(raw, "variant", source)} - {v.name for v in contenders}
@@ -79,13 +76,10 @@ def parse(raw: dict, directory: Path, source: str, **overrides) -> Experiment:
     return checked(dataclasses.replace(experiment, contrasts=asked), source)
 
 
-def _stop(told: dict, where: str, **overrides) -> Stop:
-    rule = read(_Rule, told, where)
-    ends = {k: rule.blocks for k in ("blocks_min", "blocks_max") if rule.blocks is not None and k not in told}
-    if (blocks := overrides.pop("blocks", None)) is not None:
-        ends = {"blocks_min": blocks, "blocks_max": blocks}
-    found = {**vars(rule), **ends, **overrides}
-    del found["blocks"]
+def _stop(told: dict, where: str) -> Stop:
+    found = dict(vars(read(_Rule, told, where)))
+    if (blocks := found.pop("blocks")) is not None:
+        found |= {k: blocks for k in ("blocks_min", "blocks_max") if k not in told}
     return Stop(**found)
 
 
@@ -144,7 +138,7 @@ def _variant(raw: dict, directory: Path, knob: dict, where: str) -> Variant:
         raise BadInput(f"{where}: knob and values belong together; give both, such as knob = \"o\" and values = [20, 40, 80, 160, 320]")
     if found.directory:
         found = dataclasses.replace(found, directory=str((directory / found.directory).resolve()))
-    return variants.completed(found)
+    return completed(found)
 
 
 def _contrast(raw: dict, where: str) -> Contrast:
@@ -154,13 +148,6 @@ def _contrast(raw: dict, where: str) -> Contrast:
 
 def _expanded(value, source: str):
     """Replace `${NAME}` and `${NAME:-default}` by the environment in every string; `$${NAME}` stays `${NAME}`."""
-    if isinstance(value, dict):
-        return {k: _expanded(v, source) for k, v in value.items()}
-    if isinstance(value, list):
-        return [_expanded(v, source) for v in value]
-    if not isinstance(value, str):
-        return value
-
     def lookup(match: re.Match) -> str:
         if match[1]:
             return match[0][1:]
@@ -169,4 +156,4 @@ def _expanded(value, source: str):
             raise BadInput(f"{source}: {match[0]} is not set in the environment; set {match[2]} or write ${{{match[2]}:-default}}")
         return found
 
-    return _REFERENCE.sub(lookup, value)
+    return in_every_string(lambda text: _REFERENCE.sub(lookup, text), value)

@@ -1,17 +1,22 @@
 """A table of text, numbers and lists made into a dataclass by its annotations. Every complaint names the key, the value and what would do."""
 
-from __future__ import annotations
-
 import dataclasses
 import typing
-from collections.abc import Mapping
-from functools import cache
+from collections.abc import Callable, Mapping
 from types import NoneType
 
 from ashlar.errors import BadInput
 
 _MEANT = {str: "a string", int: "a number", float: "a number", bool: "true or false", tuple: 'a list of strings such as ["ruby", "program.rb"]', dict: "a table"}
-_hints = cache(typing.get_type_hints)
+
+
+def in_every_string(change: Callable[[str], str], value):
+    """The same tables and lists with each of their strings changed."""
+    if isinstance(value, dict):
+        return {k: in_every_string(change, v) for k, v in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [in_every_string(change, v) for v in value]
+    return change(value) if isinstance(value, str) else value
 
 
 def read(kind, raw, where: str, keys: Mapping[str, str] = {}):
@@ -20,7 +25,7 @@ def read(kind, raw, where: str, keys: Mapping[str, str] = {}):
         raise BadInput(f"{where} is {raw!r}; it must be a table")
     left, found, known = dict(raw), {}, []
     for field in dataclasses.fields(kind):
-        key, hint = keys.get(field.name, field.name), _hints(kind)[field.name]
+        key, hint = keys.get(field.name, field.name), field.type
         known.append(key)
         if key in left:
             found[field.name] = _value(hint, left.pop(key), where, key)

@@ -1,7 +1,5 @@
 """Write an experiment as TOML that reads back as the same experiment."""
 
-from __future__ import annotations
-
 import dataclasses
 import os
 import re
@@ -12,6 +10,7 @@ import tomli_w
 from ashlar_lab import variants
 from ashlar_lab.experiment.model import Experiment, Program, Variant
 from ashlar_lab.experiment.toml import EXPERIMENT_KEYS, VARIANT_KEYS
+from ashlar_lab.experiment.typed import in_every_string
 
 _REFERENCE = re.compile(r"\$(?=\$?\{[A-Za-z_])")
 _HEADER = """\
@@ -49,14 +48,5 @@ def _variant(v: Variant, folder: Path) -> dict:
 def _given(thing, keys: dict[str, str], *left_out: str) -> dict:
     """The fields that say something else than is taken for granted."""
     usual = {f.name: f.default_factory() if f.default_factory is not dataclasses.MISSING else f.default for f in dataclasses.fields(thing)}
-    return {keys.get(name, name): _plain(value) for name, value in vars(thing).items() if name not in left_out and value != usual[name]}
-
-
-def _plain(value):
-    if dataclasses.is_dataclass(value):
-        return _plain(vars(value))
-    if isinstance(value, dict):
-        return {k: _plain(v) for k, v in value.items()}
-    if isinstance(value, (tuple, list)):
-        return [_plain(v) for v in value]
-    return _REFERENCE.sub("$$", value) if isinstance(value, str) else value  # what looks like a reference to the environment stays what it is
+    given = {keys.get(name, name): value for name, value in dataclasses.asdict(thing).items() if name not in left_out and getattr(thing, name) != usual[name]}
+    return in_every_string(lambda text: _REFERENCE.sub("$$", text), given)  # what looks like a reference to the environment stays what it is

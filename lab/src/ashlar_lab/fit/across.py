@@ -5,12 +5,11 @@ fewer, the estimate is the mean of these machines, with the errors within each a
 the machines is taken all the same, since then there is no such mean.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 
 import numpy as np
+from scipy.special import stdtrit
 
 from ashlar_lab.fit.trimmed import Trimmed, mean, of_means, summed, trimmed, trimmed_mean
 
@@ -53,8 +52,6 @@ def differ(parts: Sequence[Trimmed]) -> bool:
 
 def apart(a: Trimmed, b: Trimmed, p: float) -> bool:
     """Whether two estimates of logarithms differ by more than the margin, and by more than chance at `p` (Welch)."""
-    from scipy.special import stdtrit
-
     gap = summed([a, b.negated()])
     if abs(gap.mean) <= math.log1p(MARGIN) or gap.freedom < 1:
         return False

@@ -1,8 +1,7 @@
 """Everything that can be said about an experiment, in one value."""
 
-from __future__ import annotations
-
 import dataclasses
+import json
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -49,7 +48,8 @@ class Analysis:
         return largest(math.log(r.ratio.value) for r in self.noise if r.metric == metric)
 
     def to_dict(self) -> dict:
-        return _plain(dataclasses.asdict(self))
+        """As JSON has it, which knows no infinity: an unbounded end of an interval is None."""
+        return json.loads(json.dumps(dataclasses.asdict(self)), parse_constant=lambda _: None)
 
     def ratio(self, program: str, variant: str, metric: str, at_value: str | None = None):
         return next((r.ratio for r in self.ratios if (r.program, r.variant, r.metric, r.at_value) == (program, variant, metric, at_value)), None)
@@ -84,14 +84,3 @@ def analyse(experiment: Experiment, runs: Sequence[Run]) -> Analysis:
         answers=tuple(answers(experiment, cells)),
         machines=machines_of(experiment, cells),
     )
-
-
-def _plain(value):
-    """JSON has no infinity; an unbounded interval end becomes null."""
-    if isinstance(value, dict):
-        return {k: _plain(v) for k, v in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_plain(v) for v in value]
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    return value

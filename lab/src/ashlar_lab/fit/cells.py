@@ -1,14 +1,13 @@
 """Runs arranged by program, variant, knob value and block: the shape every estimate starts from."""
 
-from __future__ import annotations
-
+import functools
 from collections.abc import Sequence
 
 import numpy as np
 
 from ashlar_lab.experiment.model import Arm, Variant
 from ashlar_lab.fit.across import across
-from ashlar_lab.fit.trimmed import Trimmed
+from ashlar_lab.fit.trimmed import Estimate, Trimmed, exp_estimate
 from ashlar_lab.store.run import Run
 from ashlar_lab.store.table import Table
 
@@ -33,7 +32,7 @@ class Cells:
         self.blocks_of = {table.machines[i]: int(n) for i, n in enumerate(counts) if n}
         self.machines = tuple(sorted(self.blocks_of))
         self.reference = max(self.machines, key=lambda m: self.blocks_of[m]) if self.machines else ""
-        self._number = {name: i for i, name in enumerate(table.machines)}
+        self._reference = table.machines.index(self.reference) if self.machines else -1
 
     def series(self, metric: str, arm: Arm) -> tuple[np.ndarray, np.ndarray]:
         """(blocks, values) of one metric in one arm, by block."""
@@ -46,32 +45,29 @@ class Cells:
         there = ~np.isnan(values)
         return self.table.block[rows][there], values[there]
 
-    def own(self, metric: str, arm: Arm) -> tuple[np.ndarray, np.ndarray]:
-        """The same of the reference machine's blocks."""
-        blocks, values = self.series(metric, arm)
-        here = self._is_own(blocks)
-        return blocks[here], values[here]
+    def together(self, *asked: tuple[str, Arm], own: bool = False) -> tuple[np.ndarray, np.ndarray]:
+        """(blocks, values shaped (asked, blocks)) of metrics of arms, over the blocks that have all of them; with `own` those of the
+        reference machine."""
+        every = [self.series(*one) for one in asked]
+        blocks = functools.reduce(np.intersect1d, (there for there, _ in every))
+        if own:
+            blocks = blocks[self.machine_of(blocks) == self._reference]
+        return blocks, np.array([values[np.searchsorted(there, blocks)] for there, values in every])
 
     def machine_of(self, blocks: np.ndarray) -> np.ndarray:
         """The number of each block's machine."""
         return self._machine[np.searchsorted(self._blocks, blocks)]
 
-    def pairs(self, metric: str, first: Arm, second: Arm) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """(blocks, values of the first, values of the second) over the blocks in which both arms succeeded."""
-        (left, a), (right, b) = self.series(metric, first), self.series(metric, second)
-        blocks, at_left, at_right = np.intersect1d(left, right, assume_unique=True, return_indices=True)
-        return blocks, a[at_left], b[at_right]
+    def own(self, metric: str, arm: Arm) -> np.ndarray:
+        """The values of the reference machine's blocks."""
+        return self.together((metric, arm), own=True)[1][0]
 
-    def own_pairs(self, metric: str, first: Arm, second: Arm) -> list[tuple[float, float]]:
-        """Pairs of the reference machine's blocks."""
-        blocks, a, b = self.pairs(metric, first, second)
-        here = self._is_own(blocks)
-        return list(zip(a[here].tolist(), b[here].tolist()))
+    def own_differences(self, metric: str, first: Arm, second: Arm) -> np.ndarray:
+        """First minus second in the reference machine's blocks."""
+        _, (a, b) = self.together((metric, first), (metric, second), own=True)
+        return a - b
 
-    def _is_own(self, blocks: np.ndarray) -> np.ndarray:
-        return self.machine_of(blocks) == self._number[self.reference] if len(blocks) else np.zeros(0, bool)
-
-    def groups(self, blocks: np.ndarray, values: np.ndarray) -> dict[str, np.ndarray]:
+    def _groups(self, blocks: np.ndarray, values: np.ndarray) -> dict[str, np.ndarray]:
         """Values by the machine of their blocks."""
         if len(self.machines) < 2:
             return {self.reference: values} if len(values) else {}
@@ -80,21 +76,25 @@ class Cells:
         present, starts = np.unique(machine[order], return_index=True)
         return {self.table.machines[m]: part for m, part in zip(present, np.split(values[order], starts[1:]))}
 
+    def logs(self, metric: str, arm: Arm) -> dict[str, np.ndarray]:
+        """Machine → logarithms of the values of its blocks."""
+        blocks, values = self.series(metric, arm)
+        return self._groups(blocks[values > 0], np.log(values[values > 0]))
+
     def log_ratios(self, metric: str, first: Arm, second: Arm) -> dict[str, np.ndarray]:
         """Machine → log-ratios of its blocks."""
-        blocks, a, b = self.pairs(metric, first, second)
+        blocks, (a, b) = self.together((metric, first), (metric, second))
         whole = (a > 0) & (b > 0)
-        return self.groups(blocks[whole], np.log(a[whole] / b[whole]))
+        return self._groups(blocks[whole], np.log(a[whole] / b[whole]))
 
     def log_ratio(self, metric: str, first: Arm, second: Arm) -> Trimmed | None:
         """The log-ratio with its error, machines accounted for (`across`)."""
         groups = self.log_ratios(metric, first, second)
         return across(list(groups.values())) if groups else None
 
-
-def by_block(blocks: np.ndarray, values: np.ndarray) -> dict[int, float]:
-    """Block → value."""
-    return dict(zip(blocks.tolist(), values.tolist()))
+    def ratio(self, metric: str, first: Arm, second: Arm) -> Estimate | None:
+        found = self.log_ratio(metric, first, second)
+        return exp_estimate(found) if found else None
 
 
 def common_values(first: Variant, second: Variant) -> list[tuple[str | None, str | None]]:

@@ -1,14 +1,12 @@
 """The experiment's named questions: one variant against another in one metric, program by program."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from ashlar_lab.experiment.model import Arm, Contrast, Experiment
 from ashlar_lab.fit.cells import Cells
 from ashlar_lab.fit.floor import floor_of, floor_of_difference, surely_above, surely_below
 from ashlar_lab.fit.ratios import over_programs
-from ashlar_lab.fit.trimmed import Estimate, exp_estimate, mean_estimate
+from ashlar_lab.fit.trimmed import Estimate, mean_estimate
 from ashlar_lab.metrics import unit_of
 
 MET, MISSED, OPEN = "met", "missed", "open"
@@ -38,12 +36,11 @@ def _answers(experiment: Experiment, cells: Cells, contrast: Contrast) -> list[A
     for program in experiment.programs:
         first, second = (Arm(program.name, name, None) for name in (contrast.variant, contrast.against))
         if contrast.difference:
-            pairs = cells.own_pairs(contrast.metric, first, second)
-            estimate = mean_estimate([a - b for a, b in pairs], unit_of(contrast.metric).symbol) if pairs else None
+            differences = cells.own_differences(contrast.metric, first, second)
+            estimate = mean_estimate(differences, unit_of(contrast.metric).symbol) if len(differences) else None
         else:
-            ratio = cells.log_ratio(contrast.metric, first, second)
-            pairs_of_arms += [(first, second)] if ratio else []
-            estimate = exp_estimate(ratio) if ratio else None
+            estimate = cells.ratio(contrast.metric, first, second)
+            pairs_of_arms += [(first, second)] if estimate else []
         if estimate:
             goal = program.goals.get(contrast.name)
             floor = floor_of_difference(experiment, cells, contrast.metric, program.name) if contrast.difference else floor_of(experiment, cells, contrast.metric)

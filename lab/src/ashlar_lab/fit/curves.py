@@ -1,7 +1,5 @@
 """Space-time curves of one program, with bands, and how any two of them compare."""
 
-from __future__ import annotations
-
 import dataclasses
 import math
 from collections.abc import Sequence
@@ -65,7 +63,7 @@ class At:
     ratio: Estimate
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Comparison:
     """`first` against `second`, only where both were measured. Ratios below 1 favour `first`.
 
@@ -78,18 +76,18 @@ class Comparison:
     program: str
     first: str
     second: str
-    overlap: tuple[float, float] | None
-    time_ratios: tuple[At, ...]
+    overlap: tuple[float, float] | None = None
+    time_ratios: tuple[At, ...] = ()
     space_ratios: tuple[At, ...]
-    area: Estimate | None
-    delta_a: Estimate | None
-    delta_c: Estimate | None
-    better_p: float
-    better_by_margin_p: float
-    worse_p: float
-    worse_by_margin_p: float
-    cross_p: float
-    crossing: tuple[float, float] | None
+    area: Estimate | None = None
+    delta_a: Estimate | None = None
+    delta_c: Estimate | None = None
+    better_p: float = 1
+    better_by_margin_p: float = 1
+    worse_p: float = 1
+    worse_by_margin_p: float = 1
+    cross_p: float = 1
+    crossing: tuple[float, float] | None = None
     blocks: int
     space_unit: str
     note: str = ""
@@ -130,28 +128,24 @@ def _plain(sweep: Sweep, rows: np.ndarray, unit: str) -> Estimate:
     """Of values in all rows of the points."""
     size = abs(float(rows[0])) or 1.0
     (t,) = over_blocks(sweep, rows[:, None] / size)
-    half = t.half_width()
-    return Estimate(size * t.mean, size * (t.mean - half), size * (t.mean + half), t.n, unit)
+    return t.estimate(unit, size)
 
 
 def _curve(sweep: Sweep, name: str, points: Points, time_unit: str, space_unit: str) -> Curve:
     effect = sweep.block_effect()
     space_error, time_error, _ = gate.errors_of_means(sweep.space[name], sweep.time[name], effect)
     noise = (space_error, time_error) if time_error > 0 else (0.0, 1.0)
-    reason, rejected, p_value, misfit, chosen, form, parameters = "", False, None, None, None, ENVELOPE, dict.fromkeys("abc")
+    verdict = gate.Gate(False, "two knob values make a line, not a model; use 7 or more", None, None)
     if len(sweep.values[name]) >= 3:
-        model = hyperbola.fit(points.space, points.time, *noise)
-        verdict = gate.judge(sweep.space[name], sweep.time[name], effect, model, space_unit)
-        reason, rejected, p_value, misfit = verdict.reason, verdict.rejected, verdict.p_value, verdict.worst_misfit
-        if verdict.passed:
-            estimates = {k: _plain(sweep, getattr(model, k), unit) for k, unit in zip("abc", (time_unit, f"{time_unit}·{space_unit}", space_unit))}
-            reason = gate.undetermined(estimates, float(points.space[0].min()))
-            if not reason:
-                chosen, form, parameters = model, MODEL, estimates
-    else:
-        reason = "two knob values make a line, not a model; use 7 or more"
+        chosen = hyperbola.fit(points.space, points.time, *noise)
+        verdict = gate.judge(sweep.space[name], sweep.time[name], effect, chosen, space_unit)
+    reason = verdict.reason
+    if not reason:
+        parameters = {k: _plain(sweep, getattr(chosen, k), unit) for k, unit in zip("abc", (time_unit, f"{time_unit}·{space_unit}", space_unit))}
+        reason = gate.undetermined(parameters, float(points.space[0].min()))
     used = np.ones(len(sweep.values[name]), dtype=bool)
-    if chosen is None:
+    if reason:
+        parameters = dict.fromkeys("abc")
         used = envelope.sensible(points.space[0], points.time[0], max(0.03, 3 * time_error))
         chosen = envelope.envelope(points.space[:, used], points.time[:, used])
     space = points.space[0][used]
@@ -161,10 +155,9 @@ def _curve(sweep: Sweep, name: str, points: Points, time_unit: str, space_unit: 
         band = [exp_estimate(t) for t in over_blocks(sweep, np.log(times))]
     own = tuple(Point(value, _ratio(sweep, np.log(points.space[:, i]), space_unit), _ratio(sweep, np.log(points.time[:, i]), time_unit))
                 for i, value in enumerate(sweep.values[name]))
-    bounded = [math.isfinite(e.high) for e in band]
-    return Curve(sweep.program, name, form, rejected, reason, p_value, misfit, own, **parameters, grid_space=tuple(grid), grid_time=tuple(times[0]),
-                 grid_low=tuple(e.low if b else float(t) for e, b, t in zip(band, bounded, times[0])),
-                 grid_high=tuple(e.high if b else float(t) for e, b, t in zip(band, bounded, times[0])), moved=chosen)
+    low, high = zip(*((e.low, e.high) if math.isfinite(e.high) else (float(t), float(t)) for e, t in zip(band, times[0])))
+    return Curve(sweep.program, name, ENVELOPE if reason else MODEL, verdict.rejected, reason, verdict.p_value, verdict.worst_misfit, own, **parameters,
+                 grid_space=tuple(grid), grid_time=tuple(times[0]), grid_low=low, grid_high=high, moved=chosen)
 
 
 def compare(sweep: Sweep, first: Curve, second: Curve, floor: float = 0.0) -> Comparison:
@@ -172,15 +165,14 @@ def compare(sweep: Sweep, first: Curve, second: Curve, floor: float = 0.0) -> Co
     time_unit, space_unit = second.points[0].time.unit, second.points[0].space.unit
     low = max(first.grid_space[0], second.grid_space[0])
     high = min(first.grid_space[-1], second.grid_space[-1])
-    nothing = Comparison(first.program, first.variant, second.variant, None, (), (), None, None, None, 1, 1, 1, 1, 1, None, len(sweep.blocks), space_unit, floor=floor)
-    space_ratios = _space_ratios(sweep, first, second)
-    deltas = {}
+    known = {"program": first.program, "first": first.variant, "second": second.variant, "space_ratios": _space_ratios(sweep, first, second),
+             "blocks": len(sweep.blocks), "space_unit": space_unit, "floor": floor}
     if first.form == second.form == MODEL:
-        deltas = {"delta_a": _plain(sweep, first.moved.a - second.moved.a, time_unit), "delta_c": _plain(sweep, first.moved.c - second.moved.c, space_unit)}
+        known |= {"delta_a": _plain(sweep, first.moved.a - second.moved.a, time_unit), "delta_c": _plain(sweep, first.moved.c - second.moved.c, space_unit)}
     if high <= low * 1.02:
         less, more = (first, second) if first.grid_space[-1] < second.grid_space[-1] else (second, first)
         note = f"{less.variant} and {more.variant} have no space in common: {less.variant} stays below {less.grid_space[-1]:.0f} {space_unit}"
-        return dataclasses.replace(nothing, space_ratios=space_ratios, note=note, **deltas)
+        return Comparison(**known, note=note)
 
     def logs(spaces: np.ndarray) -> np.ndarray:
         with np.errstate(invalid="ignore"):
@@ -189,11 +181,10 @@ def compare(sweep: Sweep, first: Curve, second: Curve, floor: float = 0.0) -> Co
     grid, inner = np.geomspace(low, high, GRID), np.geomspace(low, high, _TABLE_POINTS)
     over_grid = logs(grid)
     at, few = over_blocks(sweep, over_grid), over_blocks(sweep, logs(inner))
-    return dataclasses.replace(
-        nothing,
+    return Comparison(
+        **known,
         overlap=(float(low), float(high)),
         time_ratios=tuple(At(float(s), space_unit, exp_estimate(t)) for s, t in zip(inner, few)),
-        space_ratios=space_ratios,
         area=_ratio(sweep, over_grid.mean(axis=1)),
         better_p=max(t.p_not_below(0.0) for t in at), worse_p=max(t.negated().p_not_below(0.0) for t in at),
         better_by_margin_p=max(t.p_not_below(math.log(1 - MARGIN)) for t in at),
@@ -201,7 +192,6 @@ def compare(sweep: Sweep, first: Curve, second: Curve, floor: float = 0.0) -> Co
         cross_p=_cross_p(few, floor),
         crossing=_crossing(at, grid),
         within_noise=within_noise([t.mean for t in at], floor),
-        **deltas,
     )
 
 

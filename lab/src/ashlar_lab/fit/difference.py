@@ -6,13 +6,9 @@ compared instead, which cancels a machine that was slower on one of the days. Of
 is compared with itself.
 """
 
-from __future__ import annotations
-
-import math
+import dataclasses
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-
-import numpy as np
 
 from ashlar_lab.experiment.model import MAIN, Arm, Experiment
 from ashlar_lab.fit.across import POPULATION
@@ -56,11 +52,7 @@ def within(experiment: Experiment, runs: Sequence[Run], metrics: Sequence[str] |
     cells = Cells(runs)
     arms = {Arm(program, variant, value): pair for program, variant, value, *pair in comparisons(experiment)}
 
-    def ratio(arm: Arm, metric: str) -> Estimate | None:
-        found = cells.log_ratio(metric, *arms[arm])
-        return exp_estimate(found) if found else None
-
-    return _differences(experiment, (cells,), metrics, threshold, arms, ratio)
+    return _differences(experiment, (cells,), metrics, threshold, arms, lambda arm, metric: cells.ratio(metric, *arms[arm]))
 
 
 def _differences(experiment: Experiment, stores: Sequence[Cells], metrics: Sequence[str] | None, threshold: float, arms: Iterable[Arm], ratio_of: Callable) -> list[Difference]:
@@ -80,8 +72,7 @@ def _side(experiment: Experiment, cells: Cells, metric: str, arm: Arm, relative:
         value = own or baseline.middle_value()
         groups = cells.log_ratios(metric, arm, Arm(arm.program, baseline.name, value))
     else:
-        blocks, values = cells.series(metric, arm)
-        groups = cells.groups(blocks[values > 0], np.log(values[values > 0]))
+        groups = cells.logs(metric, arm)
     return {machine: trimmed(logs) for machine, logs in groups.items()}
 
 
@@ -90,22 +81,18 @@ def _between_machines(first: dict[str, Trimmed], second: dict[str, Trimmed]) -> 
     both = sorted(first.keys() & second.keys())
     if not both:
         return None
-    each = [_between(first[m], second[m]) for m in both]
+    each = [summed([second[m], first[m].negated()]) for m in both]
+    each = [dataclasses.replace(e, freedom=int(e.freedom)) for e in each]
     n = min(sum(side[m].n for m in both) for side in (first, second))
     known = len(each) < POPULATION and all(e.freedom >= 1 for e in each)
     means = mean(each, n) if known else of_means([e.mean for e in each], n)
     return exp_estimate(means)
 
 
-def _between(left: Trimmed, right: Trimmed) -> Trimmed:
-    found = summed([right, left.negated()])
-    return Trimmed(found.mean, found.error, int(found.freedom), found.n)
-
-
 def _judged(ratio: Estimate, threshold: float, more_is_better: bool, floor: float) -> str:
     bar = 1 + threshold
     if more_is_better:
-        ratio = Estimate(1 / ratio.value, 1 / ratio.high, 1 / ratio.low if ratio.low > 0 else math.inf, ratio.n)
+        ratio = ratio.inverse()
     if surely_above(ratio, bar, floor):
         return WORSE
     if surely_below(ratio, 1 / bar, floor):

@@ -5,8 +5,6 @@ dominated are left out, and the other times, ordered by space, are pooled into t
 regression), which evens out noise, and joined by straight lines in the logarithms.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

@@ -5,8 +5,6 @@ neighbour. So a verdict asks for both: that the whole interval lies beyond the b
 the A/A arm differs from 1.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Sequence
 
@@ -35,8 +33,8 @@ def largest(logs: Iterable[float]) -> float:
 
 def floor_of_difference(experiment: Experiment, cells: Cells, metric: str, program: str) -> float:
     """The same in the metric's unit, of one program: units of several have no common size."""
-    pairs = cells.own_pairs(metric, *twins(experiment, program))
-    return abs(mean_estimate([a - b for a, b in pairs]).value) if pairs else 0.0
+    differences = cells.own_differences(metric, *twins(experiment, program))
+    return abs(mean_estimate(differences).value) if len(differences) else 0.0
 
 
 def surely_below(e: Estimate, bar: float, floor: float) -> bool:

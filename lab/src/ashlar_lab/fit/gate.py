@@ -1,11 +1,10 @@
 """Whether the model may be believed. Every statement about a, b or c passes here first."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.special import ncfdtr, stdtrit
 
 from ashlar_lab.fit.hyperbola import Hyperbola
 from ashlar_lab.fit.trimmed import Estimate, trimmed_columns, trimmed_mean
@@ -20,13 +19,12 @@ REJECT_BELOW_P = 0.01
 @dataclass(frozen=True)
 class Gate:
     """The verdict on one fit. `reason` is empty when the model stands; `rejected` tells a model that the data
-    contradict from one that they cannot test."""
+    contradict from one that they cannot test, or that was not fitted."""
 
-    passed: bool
     rejected: bool
     reason: str
     p_value: float | None
-    worst_misfit: float
+    worst_misfit: float | None
 
 
 def errors_of_means(log_space: np.ndarray, log_time: np.ndarray, effect: np.ndarray) -> tuple[float, float, int]:
@@ -53,8 +51,6 @@ def judge(log_space: np.ndarray, log_time: np.ndarray, effect: np.ndarray, model
     points = len(space)
     p_value = None
     if points > 3 and freedom > 0 and time_error > 0:
-        from scipy.special import ncfdtr
-
         variance = time_error**2 + (slope * space_error) ** 2
         f_statistic = float((misfit**2 / variance).sum() / (points - 3))
         below = float(ncfdtr(points - 3, freedom, float((MARGIN**2 / variance).sum()), f_statistic))
@@ -62,7 +58,7 @@ def judge(log_space: np.ndarray, log_time: np.ndarray, effect: np.ndarray, model
     untestable = _untestable(points, freedom, space)
     contradictions = [] if untestable else [c for c in (_lack_of_fit(p_value, worst), _rise(space, log_mean, time_error, freedom, space_unit)) if c]
     reason = untestable or "; ".join(contradictions) or model.at_bound(float(space.min()))
-    return Gate(not reason, bool(contradictions), reason, p_value, worst)
+    return Gate(bool(contradictions), reason, p_value, worst)
 
 
 def undetermined(parameters: Mapping[str, Estimate], smallest_space: float) -> str:
@@ -96,8 +92,6 @@ def _lack_of_fit(p_value: float | None, worst: float) -> str:
 def _rise(space: np.ndarray, log_mean: np.ndarray, time_error: float, freedom: int, space_unit: str) -> str:
     """Time that rises from any point to any clearly larger one, by more than the margin and than chance explains over
     all pairs of points (Bonferroni). Points of nearly equal space are left to the test of misfit."""
-    from scipy.special import stdtrit
-
     larger = space[None, :] > 1.02 * space[:, None]
     rise = np.where(larger, log_mean[None, :] - log_mean[:, None], 0)
     chance = float(stdtrit(freedom, 1 - REJECT_BELOW_P / max(1, larger.sum()))) * np.sqrt(2) * time_error

@@ -8,8 +8,6 @@ allocators" (Jane Street, 2020).
 For each c the best a and b follow from a linear regression, so c is scanned and nothing can diverge.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

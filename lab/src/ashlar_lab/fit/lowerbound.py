@@ -7,15 +7,13 @@ favours the lucky arm a little, which the interval does not correct. It is taken
 Production Garbage Collectors", ISPASS 2022.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from ashlar_lab.experiment.model import PERCENTILES, Arm, Experiment
-from ashlar_lab.fit.cells import Cells, by_block
+from ashlar_lab.fit.cells import Cells
 from ashlar_lab.fit.trimmed import Estimate, exp_estimate, trimmed, trimmed_mean
 from ashlar_lab.metrics import unit_of
 
@@ -43,26 +41,22 @@ def lower_bounds(experiment: Experiment, cells: Cells) -> list[LowerBound]:
 
 
 def _of_program(experiment: Experiment, cells: Cells, program: str) -> Sequence[LowerBound]:
-    arms = [(v.name, value) for v in experiment.variants for value in v.values or (None,)]
-    time = {arm: by_block(*cells.own(experiment.time_metric, Arm(program, *arm))) for arm in arms}
-    time = {arm: values for arm, values in time.items() if values}
-    if len(time) < 2:
+    arms = [Arm(program, v.name, value) for v in experiment.variants for value in v.values or (None,)]
+    arms = [arm for arm in arms if len(cells.own(experiment.time_metric, arm))]
+    if len(arms) < 2:
         return []
-    blocks = sorted(set.intersection(*(set(v) for v in time.values())))
-    if not blocks:
+    totals, collector = ([(metric, arm) for arm in arms] for metric in (experiment.time_metric, _COLLECTOR_TIME))
+    blocks, times = cells.together(*totals, own=True)
+    if not len(blocks):
         return []
-    arms = list(time)
-    collector = {arm: by_block(*cells.own(_COLLECTOR_TIME, Arm(program, *arm))) for arm in arms}
-    attributed = all(set(blocks) <= set(collector[arm]) for arm in arms)
-    totals = np.array([[time[arm][b] for b in blocks] for arm in arms])
+    told, both = cells.together(*totals, *collector, own=True)
+    attributed = len(told) == len(blocks)
     unit = unit_of(experiment.time_metric)
-    scale = unit_of(_COLLECTOR_TIME).in_(unit)
-    gc = np.array([[collector[arm][b] * scale if attributed else 0.0 for b in blocks] for arm in arms])
-    rest = np.maximum(totals - gc, 0)
+    rest = np.maximum(times - both[len(arms):] * unit_of(_COLLECTOR_TIME).in_(unit), 0) if attributed else times
     least = trimmed_mean(rest)
     best = int(least.argmin())
     if not (rest[best] > 0).all():
         return []
-    name = arms[best][0] + (f" {arms[best][1]}" if arms[best][1] is not None else "")
-    logs = np.log(totals) - np.log(rest[best])
-    return [LowerBound(program, *arm, exp_estimate(trimmed(logs[i])), float(least[best]), unit.symbol, name, attributed) for i, arm in enumerate(arms)]
+    name = arms[best].variant + (f" {arms[best].value}" if arms[best].value is not None else "")
+    logs = np.log(times) - np.log(rest[best])
+    return [LowerBound(*arm[:3], exp_estimate(trimmed(logs[i])), float(least[best]), unit.symbol, name, attributed) for i, arm in enumerate(arms)]

@@ -1,7 +1,5 @@
 """How the machines of one experiment differ: speed, noise, and which of them says something else than the others."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -90,9 +88,8 @@ def _speeds(experiment: Experiment, cells: Cells) -> tuple[dict[str, Estimate], 
     ratios: dict[str, list[Trimmed]] = {}
     noises: dict[str, list[float]] = {}
     for arm in experiment.arms():
-        blocks, values = cells.series(experiment.time_metric, arm)
-        logs = {m: np.log(v[v > 0]) for m, v in cells.groups(blocks, values).items()}
-        parts = {m: trimmed(v) for m, v in logs.items() if len(v)}
+        logs = cells.logs(experiment.time_metric, arm)
+        parts = {m: trimmed(v) for m, v in logs.items()}
         for name, part in parts.items():
             if len(logs[name]) > 1:
                 noises.setdefault(name, []).append(float(np.std(logs[name], ddof=1)))
@@ -114,26 +111,37 @@ def _compared(experiment: Experiment, cells: Cells) -> tuple[list[Disagreement],
         parts = {name: trimmed(logs) for name, logs in cells.log_ratios(metric, first, second).items()}
         if len(parts) < 2:
             continue
-        for name in outliers(parts, DIFFER_BELOW_P / tests):
-            others = _of_others(parts, name)
-            disagreements.append(Disagreement(name, program, variant, value, metric, exp_estimate(parts[name]), exp_estimate(others)))
+        sure = _with_errors(parts)
+        for name in _outliers(parts, sure, DIFFER_BELOW_P / tests):
+            disagreements.append(Disagreement(name, program, variant, value, metric, exp_estimate(parts[name]), exp_estimate(_of_others(sure, name))))
         if variant != experiment.baseline:
-            spreads.append(_spread(program, variant, value, metric, parts))
+            low, *_, high = sorted(parts, key=lambda name: parts[name].mean)
+            differs = apart(sure[low], sure[high], DIFFER_BELOW_P / math.comb(len(parts), 2))
+            spreads.append(Spread(program, variant, value, metric, low, exp_estimate(parts[low]), high, exp_estimate(parts[high]), differs))
     return disagreements, spreads
 
 
-def outliers(parts: dict[str, Trimmed], p: float) -> list[str]:
+def _with_errors(parts: dict[str, Trimmed]) -> dict[str, Trimmed]:
+    """The same with an error that can be relied on: a machine with few blocks hardly knows its own noise, so that it gets what all machines
+    together know of the noise of one block."""
+    known = [t for t in parts.values() if t.freedom >= 1]
+    freedom = sum(t.freedom for t in known)
+    if not freedom:
+        return parts
+    pooled = math.sqrt(sum(t.freedom * t.error**2 * t.n for t in known) / freedom)
+    return {name: t if t.freedom >= _KNOWS_ITSELF else Trimmed(t.mean, max(pooled / math.sqrt(t.n), t.error if t.freedom >= 1 else 0.0), freedom, t.n)
+            for name, t in parts.items()}
+
+
+def _outliers(parts: dict[str, Trimmed], sure: dict[str, Trimmed], p: float) -> list[str]:
     """The machines that differ from the others by more than the margin, than their noise explains at `p`, and than the others
     differ among themselves. Of two machines that differ both are named: nobody can say which of them is right."""
-    pooled = _pooled(parts)
     found = []
     for name in _far_out(parts):
-        part = parts[name]
         rest = np.array([t.mean for other, t in parts.items() if other != name])
         middle = float(np.median(rest))
-        gap = abs(part.mean - middle)
         robust = 1.4826 * float(np.median(np.abs(rest - middle))) if len(rest) > 1 else 0.0
-        if gap > _FAR * robust and apart(_with_error(part, pooled), _of_others(parts, name), p):
+        if abs(parts[name].mean - middle) > _FAR * robust and apart(sure[name], _of_others(sure, name), p):
             found.append(name)
     return found
 
@@ -148,35 +156,9 @@ def _far_out(parts: dict[str, Trimmed]) -> list[str]:
     return [name for name, gap in zip(parts, gaps) if gap > far]
 
 
-def _pooled(parts: dict[str, Trimmed]) -> Trimmed | None:
-    """The error of one block's worth, pooled over machines that know theirs."""
-    known = [t for t in parts.values() if t.freedom >= 1]
-    freedom = sum(t.freedom for t in known)
-    if not freedom:
-        return None
-    return Trimmed(0.0, math.sqrt(sum(t.freedom * t.error**2 * t.n for t in known) / freedom), freedom, 1)
-
-
-def _with_error(part: Trimmed, pooled: Trimmed | None) -> Trimmed:
-    """A machine with few blocks hardly knows its own noise and has the others' put in its place."""
-    if part.freedom >= _KNOWS_ITSELF or pooled is None:
-        return part
-    return Trimmed(part.mean, max(pooled.error / math.sqrt(part.n), part.error if part.freedom >= 1 else 0.0), pooled.freedom, part.n)
-
-
-def _of_others(parts: dict[str, Trimmed], name: str) -> Trimmed:
-    pooled = _pooled(parts)
-    rest = [_with_error(t, pooled) for other, t in parts.items() if other != name]
+def _of_others(sure: dict[str, Trimmed], name: str) -> Trimmed:
+    rest = [t for other, t in sure.items() if other != name]
     return of_means([t.mean for t in rest], sum(t.n for t in rest)) if len(rest) >= POPULATION else mean(rest)
-
-
-def _spread(program: str, variant: str, value: str | None, metric: str, parts: dict[str, Trimmed]) -> Spread:
-    pooled = _pooled(parts)
-    ordered = sorted(parts, key=lambda name: parts[name].mean)
-    low, high = ordered[0], ordered[-1]
-    pairs = max(1, len(parts) * (len(parts) - 1) // 2)
-    differs = apart(_with_error(parts[low], pooled), _with_error(parts[high], pooled), DIFFER_BELOW_P / pairs)
-    return Spread(program, variant, value, metric, low, exp_estimate(parts[low]), high, exp_estimate(parts[high]), differs)
 
 
 def named(disagreements: Sequence[Disagreement]) -> list[str]:

@@ -5,8 +5,6 @@ which unlike knobs do not have, but the mean ratio over the space that both curv
 itself be known: each of its points against its middle one, in the same block.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Sequence
 
@@ -20,32 +18,30 @@ from ashlar_lab.store.run import Run
 def precise_enough(experiment: Experiment, runs: Sequence[Run]) -> bool:
     """Whether half the width of every interval that counts is below the wanted precision. Looks at widths only, never at whether a
     difference was found, so stopping does not favour an answer."""
-    cells = Cells(runs)
-    return all(width < experiment.stop.precision for widths in (_of_points, _of_curves) for width in widths(experiment, cells))
+    return all(width < experiment.stop.precision for width in _half_widths(experiment, Cells(runs)))
 
 
-def _of_points(experiment: Experiment, cells: Cells) -> Iterator[float]:
-    """Time and space of every variant against the baseline, where one of the two has no knob."""
+def _half_widths(experiment: Experiment, cells: Cells) -> Iterator[float]:
+    """Time and space of every variant against the baseline, where one of the two has no knob; then curves."""
     for _, _, _, first, second in comparisons(experiment):
         if first.value is None or second.value is None:
             yield from _of_pair(experiment, cells, first, second)
+    for program in experiment.programs if experiment.sweeps() else ():
+        yield from _of_curves(experiment, cells, program.name)
 
 
 def _of_pair(experiment: Experiment, cells: Cells, first: Arm, second: Arm) -> Iterator[float]:
     for metric in (experiment.time_metric, experiment.space_metric):
-        ratio = cells.log_ratio(metric, first, second)
-        if ratio is not None:
+        if ratio := cells.log_ratio(metric, first, second):
             yield ratio.half_width()
 
 
-def _of_curves(experiment: Experiment, cells: Cells) -> Iterator[float]:
-    for program in experiment.programs if experiment.sweeps() else ():
-        curves, compared = curves_of(experiment, cells, program.name)
-        areas = [c for c in compared if c.area]
-        yield from (math.log(c.area.high / c.area.low) / 2 if c.area.low > 0 else math.inf for c in areas)
-        for curve in curves:
-            if any(curve.variant in (c.first, c.second) for c in areas):
-                continue
-            arms = [Arm(program.name, curve.variant, point.value) for point in curve.points]
+def _of_curves(experiment: Experiment, cells: Cells, program: str) -> Iterator[float]:
+    curves, compared = curves_of(experiment, cells, program)
+    areas = [c for c in compared if c.area]
+    yield from (math.log(c.area.high / c.area.low) / 2 if c.area.low > 0 else math.inf for c in areas)
+    for curve in curves:
+        if not any(curve.variant in (c.first, c.second) for c in areas):
+            arms = [Arm(program, curve.variant, point.value) for point in curve.points]
             for arm in arms:
                 yield from _of_pair(experiment, cells, arm, arms[len(arms) // 2])

@@ -1,7 +1,5 @@
 """Paired ratios of every variant to the baseline, the A/A arm's noise floor, and overheads over the best."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -71,7 +69,7 @@ def metrics_of(experiment: Experiment, table: Table) -> list[str]:
 
 def levels(experiment: Experiment, cells: Cells, metrics: Sequence[str]) -> list[Level]:
     """Every metric of every arm."""
-    values = ((arm, metric, cells.own(metric, arm)[1]) for arm in experiment.arms() if arm.role == MAIN for metric in metrics)
+    values = ((arm, metric, cells.own(metric, arm)) for arm in experiment.arms() if arm.role == MAIN for metric in metrics)
     return [Level(*arm[:3], metric, mean_estimate(own, unit_of(metric).symbol), float(np.median(own))) for arm, metric, own in values if len(own)]
 
 
@@ -88,17 +86,16 @@ def comparisons(experiment: Experiment) -> Iterator[tuple[str, str, str | None, 
 
 def ratios(experiment: Experiment, cells: Cells, metrics: Sequence[str]) -> list[Ratio]:
     asked = list(comparisons(experiment))
-    return [Ratio(*arm, metric, exp_estimate(t)) for metric in metrics for *arm, first, second in asked if (t := cells.log_ratio(metric, first, second))]
+    return [Ratio(*arm, metric, found) for metric in metrics for *arm, first, second in asked if (found := cells.ratio(metric, first, second))]
 
 
-def over_programs(cells: Cells, metric: str, arms: Sequence[tuple[Arm, Arm]]) -> Estimate | None:
-    """The geometric mean of the ratios of pairs of arms, one for each program. With machines that stand for others each
+def over_programs(cells: Cells, metric: str, arms: Sequence[tuple[Arm, Arm]]) -> Estimate:
+    """The geometric mean of the ratios of pairs of arms, one for each program; each has one. With machines that stand for others each
     machine gives one mean over the programs, as whatever it favours it may favour in all of them."""
     by_arms = [cells.log_ratios(metric, first, second) for first, second in arms]
-    shared = set.intersection(*(set(groups) for groups in by_arms)) if by_arms else set()
+    shared = set.intersection(*map(set, by_arms))
     if len(shared) < POPULATION:
-        parts = [cells.log_ratio(metric, first, second) for first, second in arms]
-        return geometric_mean([p for p in parts if p is not None])
+        return geometric_mean([cells.log_ratio(metric, first, second) for first, second in arms])
     over = np.mean([means([groups[machine] for machine in sorted(shared)]) for groups in by_arms], axis=0)
     return exp_estimate(of_means(over, min(sum(map(len, groups.values())) for groups in by_arms)))
 
@@ -113,17 +110,14 @@ def summaries(experiment: Experiment, cells: Cells, metrics: Sequence[str]) -> l
         for _, variant, _, first, second in comparisons(experiment):
             if cells.log_ratios(metric, first, second):
                 by_variant.setdefault(variant, []).append((first, second))
-        for variant, arms in by_variant.items():
-            mean = over_programs(cells, metric, arms)
-            if mean is not None:
-                found.append(Summary(variant, metric, mean, len(arms)))
+        found += [Summary(variant, metric, over_programs(cells, metric, arms), len(arms)) for variant, arms in by_variant.items()]
     return found
 
 
 def noise(experiment: Experiment, cells: Cells, metrics: Sequence[str]) -> list[Ratio]:
     """The baseline against itself. Whatever differs here is noise, and its size is the noise floor."""
     asked = [twins(experiment, program.name) for program in experiment.programs]
-    return [Ratio(*second[:3], metric, exp_estimate(t)) for metric in metrics for first, second in asked if (t := cells.log_ratio(metric, first, second))]
+    return [Ratio(*second[:3], metric, found) for metric in metrics for first, second in asked if (found := cells.ratio(metric, first, second))]
 
 
 def overheads(experiment: Experiment, cells: Cells, metrics: Sequence[str]) -> list[Overhead]:
@@ -137,15 +131,13 @@ def overheads(experiment: Experiment, cells: Cells, metrics: Sequence[str]) -> l
         for program in experiment.programs:
             best_of: dict[str, tuple[float, str | None]] = {}
             for variant in experiment.variants:
-                values = ((value, cells.own(metric, Arm(program.name, variant.name, value))[1]) for value in variant.values or (None,))
+                values = ((value, cells.own(metric, Arm(program.name, variant.name, value))) for value in variant.values or (None,))
                 if means := [(mean_estimate(own).value, value) for value, own in values if len(own) and own.min() > 0]:
                     best_of[variant.name] = min(means)
             if len(best_of) < 2:
                 continue
             best = min(best_of, key=lambda name: best_of[name][0])
             for name, (_, value) in best_of.items():
-                ratio = cells.log_ratio(metric, Arm(program.name, name, value), Arm(program.name, best, best_of[best][1]))
-                if ratio is not None:
-                    e = exp_estimate(ratio)
+                if e := cells.ratio(metric, Arm(program.name, name, value), Arm(program.name, best, best_of[best][1])):
                     found.append(Overhead(program.name, name, metric, best, Estimate(e.value - 1, e.low - 1, e.high - 1, e.n)))
     return found

@@ -1,7 +1,5 @@
 """The runs of one program arranged for curve fitting: space and time by variant, knob value and block."""
 
-from __future__ import annotations
-
 import dataclasses
 from dataclasses import dataclass
 
@@ -9,7 +7,7 @@ import numpy as np
 
 from ashlar_lab.experiment.model import Arm, Experiment
 from ashlar_lab.fit.across import POPULATION, across
-from ashlar_lab.fit.cells import Cells, by_block
+from ashlar_lab.fit.cells import Cells
 from ashlar_lab.fit.trimmed import Trimmed, trimmed_columns, trimmed_mean
 
 
@@ -33,25 +31,19 @@ class Sweep:
 
 def sweep_of(experiment: Experiment, cells: Cells, program: str) -> Sweep | None:
     """None when no variant has at least two knob values with common successful blocks."""
-    series: dict[tuple[str, str], tuple[dict[int, float], dict[int, float]]] = {}
-    for variant in experiment.variants:
-        for value in variant.values:
-            space, time = (by_block(*cells.series(metric, Arm(program, variant.name, value))) for metric in (experiment.space_metric, experiment.time_metric))
-            series[variant.name, value] = (space, time)
-    every = set().union(*(set(t) for _, t in series.values())) if series else set()
-    kept = {k: v for k, v in series.items() if len(v[1].keys() & v[0].keys()) > len(every) / 2}
+    metrics = experiment.space_metric, experiment.time_metric
+    arms = [Arm(program, variant.name, value) for variant in experiment.variants for value in variant.values]
+    measured = set().union(*(cells.series(experiment.time_metric, arm)[0].tolist() for arm in arms))
+    kept = [arm for arm in arms if len(cells.together(*((m, arm) for m in metrics))[0]) > len(measured) / 2]
     if not kept:
         return None
-    blocks = tuple(sorted(set.intersection(*(set(t) & set(s) for s, t in kept.values()))))
-    own = {variant.name: tuple(v for v in variant.values if (variant.name, v) in kept) for variant in experiment.variants}
-    values = {name: those for name, those in own.items() if len(those) >= 2}
-    if not blocks or not values:
+    blocks, both = cells.together(*((m, arm) for m in metrics for arm in kept))
+    rows = {v.name: [i for i, arm in enumerate(kept) if arm.variant == v.name] for v in experiment.variants}
+    values = {name: tuple(kept[i].value for i in own) for name, own in rows.items() if len(own) >= 2}
+    if not len(blocks) or not values:
         return None
-
-    def logs(index: int) -> dict[str, np.ndarray]:
-        return {name: np.log(np.array([[kept[(name, v)][index][b] for b in blocks] for v in own])) for name, own in values.items()}
-
-    whole = Sweep(program, blocks, values, logs(0), logs(1))
+    space, time = ({name: np.log(of[rows[name]]) for name in values} for of in np.split(both, 2))
+    whole = Sweep(program, tuple(blocks.tolist()), values, space, time)
     return whole if len(cells.machines) < 2 else _at_one_speed(whole, cells)
 
 
@@ -98,18 +90,12 @@ def moved(sweep: Sweep) -> dict[str, Points]:
             for name, time in sweep.time.items()}
 
 
-def said_by_blocks(rows: np.ndarray) -> np.ndarray:
-    """What each block says of a quantity that was computed from all rows of `Points`: its value, plus what moving towards the block
-    and away from it makes of it. Of a mean this is the block's own value; of a ratio of two means the block's own ratio. Its
-    first axis is that of the blocks."""
-    blocks = (len(rows) - 1) // 2
-    return rows[0] + np.sqrt(blocks) * (rows[1:1 + blocks] - rows[1 + blocks:]) / 2
-
-
 def over_blocks(sweep: Sweep, rows: np.ndarray) -> list[Trimmed]:
-    """The trimmed t over what the blocks say of each column of `rows`, machines being a factor. The quantities are logarithms, or
-    relative to their size."""
-    said = said_by_blocks(rows)
+    """The trimmed t over what the blocks say of each column of `rows`, machines being a factor. A column has a quantity that was computed from
+    all rows of `Points`: a logarithm, or relative to its size. What a block says of it is its value, plus what moving towards the block and
+    away from it makes of it. Of a mean this is the block's own value; of a ratio of two means the block's own ratio."""
+    blocks = (len(rows) - 1) // 2
+    said = rows[0] + np.sqrt(blocks) * (rows[1:1 + blocks] - rows[1 + blocks:]) / 2
     if not sweep.strata:
         return trimmed_columns(said)
     strata = np.array(sweep.strata)

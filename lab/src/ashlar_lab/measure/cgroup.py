@@ -1,7 +1,6 @@
 """A memory control group around one run, where the machine lets us make one."""
 
-from __future__ import annotations
-
+import contextlib
 import itertools
 import os
 from pathlib import Path
@@ -38,14 +37,11 @@ class MemoryGroup:
         """Peak memory in MiB of everything charged to the group, page cache included; the group is removed."""
         if not self.path:
             return None
-        try:
+        peak = None
+        with contextlib.suppress(OSError, ValueError):
             peak = int((self.path / self.peak_file).read_text()) / 2**20
-        except (OSError, ValueError):
-            peak = None
-        try:
+        with contextlib.suppress(OSError):  # a process that left the session may still be dying; an empty group costs nothing
             self.path.rmdir()
-        except OSError:
-            pass  # a process that left the session may still be dying; an empty group costs nothing
         self.path = None
         return peak
 

@@ -1,7 +1,5 @@
 """Before the blocks: one traced run of every program under every variant, and what each variant really is."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 
 from ashlar.errors import BadInput

@@ -5,8 +5,6 @@ The lab sets ASHLAR_REPORT_FILE to a fresh path. A program may append lines of J
 become columns of the report; the unit is the end of the name.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import re
@@ -20,20 +18,16 @@ def read_figures(path: Path) -> tuple[dict[str, float], list[str]]:
     """The figures in `path`, and a complaint for each line or name that cannot be used."""
     figures: dict[str, float] = {}
     complaints: list[str] = []
-    try:
-        lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
-    except FileNotFoundError:
-        return figures, complaints
-    for number, line in enumerate(lines, 1):
+    text = path.read_text(encoding="utf-8", errors="replace") if path.exists() else ""
+    for number, line in enumerate(text.splitlines(), 1):
         if not line.strip():
             continue
         try:
-            told = json.loads(line)
+            told, wanted = json.loads(line), "a JSON object"
         except json.JSONDecodeError:
-            complaints.append(f"line {number} of the program's figures is not JSON: {line[:60]!r}; it is left out")
-            continue
+            told, wanted = None, "JSON"
         if not isinstance(told, dict):
-            complaints.append(f"line {number} of the program's figures is not a JSON object: {line[:60]!r}; it is left out")
+            complaints.append(f"line {number} of the program's figures is not {wanted}: {line[:60]!r}; it is left out")
             continue
         for name, value in told.items():
             if not _NAME.fullmatch(name) or isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):

@@ -1,7 +1,6 @@
 """What else used the CPUs during a run: the difference of two looks at /proc, the lab's own tree left out."""
 
-from __future__ import annotations
-
+import contextlib
 import os
 import resource
 from collections import defaultdict
@@ -54,19 +53,12 @@ def look(root: Path = Path("/proc")) -> Look | None:
     used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
     processes = {}
     for entry in os.scandir(root):
-        if entry.name.isdigit() and (found := _process(root / entry.name / "stat")):
-            started, process = found
-            processes[(int(entry.name), started)] = process
+        with contextlib.suppress(OSError):  # it has ended since the folder was listed
+            if entry.name.isdigit():
+                told = stat_of((root / entry.name / "stat").read_text(errors="replace"))
+                processes[int(entry.name), told.started] = Process(told.parent, told.name, told.cpu_s, told.children_s)
     user, nice, system, steal = ticks[0], ticks[1], ticks[2], ticks[7]
     return Look((user + nice + system) / TICKS_PER_S, steal / TICKS_PER_S, sum(u.ru_utime + u.ru_stime for u in used), processes)
-
-
-def _process(stat: Path) -> tuple[int, Process] | None:
-    try:
-        told = stat_of(stat.read_text(errors="replace"))
-    except OSError:
-        return None  # it has ended since the folder was listed
-    return told.started, Process(told.parent, told.name, told.cpu_s, told.children_s)
 
 
 def between(before: Look | None, after: Look | None, lab: int | None = None) -> Neighbours | None:

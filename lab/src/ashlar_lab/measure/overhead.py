@@ -5,19 +5,22 @@ second bare one shows how far equal windows differ. A block is many rounds and c
 there, since the costliest kind of sampling comes only about once a watched second.
 """
 
-from __future__ import annotations
-
-import bisect
+import contextlib
+import functools
 import os
 import random
 import signal
+import subprocess
 import sys
 import tempfile
 import time
-from array import array
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
 
 from ashlar.errors import BadInput
 from ashlar.memory import launcher
@@ -97,103 +100,88 @@ def measure(blocks: int, seed: int = 1, sample_hz: float = 50.0, duty: float = l
             process.send_signal(signal.SIGUSR2)
             time.sleep(_WARM_UP_S)
             before, began = neighbours.look(), time.monotonic()
-            windows = _switch(_Switch(process, pid, group), blocks, random.Random(seed), on_block)
+            windows = _switch(functools.partial(_watch, process, pid, group), blocks, random.Random(seed), on_block)
             took, others = time.monotonic() - began, neighbours.between(before, neighbours.look())
             launcher_share = _launcher_share(process, launcher_s)
         finally:
             run.stop(process)
             group.close()
         seen = launcher.read_observed(folder / "observed")
-        pieces = array("q")
-        pieces.frombytes((folder / "pieces").read_bytes())
+        pieces = np.fromfile(folder / "pieces", np.int64)
     others_cores = None
     if others:  # the program and its launcher are still children that nobody has waited for, and so among the others
-        ends, cpu = pieces[::2], pieces[1::2]
-        own = seen.numbers["launcher_us"] / 1e6 + (_until(ends, cpu, began + took) - _until(ends, cpu, began)).cpu_s
+        (whole,) = _between(pieces, [(began, began + took)])
+        own = seen.numbers["launcher_us"] / 1e6 + whole[0]
         others_cores = max(0.0, others.cpu_s + others.stolen_s - own) / took
     spent = spent_by_way(pieces, windows)
     return Overhead(*(ratio(spent, which) for ratio in (watched_over_bare, twin_over_bare) for which in (CPU, WALL)),
                     launcher_share, others_cores, len(spent))
 
 
-@dataclass
-class Spent:
+CPU, WALL = "cpu_s", "wall_s"
+
+
+class Spent(NamedTuple):
     """What was spent in some windows, and how many pieces of work were done."""
 
-    cpu_s: float = 0.0
-    wall_s: float = 0.0
-    pieces: float = 0.0
-
-    def __add__(self, other: "Spent") -> "Spent":
-        return Spent(self.cpu_s + other.cpu_s, self.wall_s + other.wall_s, self.pieces + other.pieces)
-
-    def __sub__(self, other: "Spent") -> "Spent":
-        return Spent(self.cpu_s - other.cpu_s, self.wall_s - other.wall_s, self.pieces - other.pieces)
+    cpu_s: float
+    wall_s: float
+    pieces: float
 
 
 def spent_by_way(pieces: Sequence[int], windows: Sequence[Window]) -> dict[int, dict[str, Spent]]:
     """By block and way. `pieces` alternates monotonic and CPU nanoseconds, noted at the end of each piece. A piece that lies
     across the edge of a window is divided as time is: leaving it out would leave out the long ones, those that cost most."""
-    ends, cpu = pieces[::2], pieces[1::2]
-    found: dict[int, dict[str, Spent]] = {}
-    for w in windows:
-        if ends and ends[0] <= w.start_s * 1e9 and w.end_s * 1e9 <= ends[-1]:
-            ways = found.setdefault(w.block, {way: Spent() for way in WAYS})
-            ways[w.way] += _until(ends, cpu, w.end_s) - _until(ends, cpu, w.start_s)
-    return {block: ways for block, ways in found.items() if all(spent.pieces for spent in ways.values())}
+    inside = [w for w in windows if len(pieces) and pieces[0] <= w.start_s * 1e9 and w.end_s * 1e9 <= pieces[-2]]
+    found: dict[tuple[int, str], np.ndarray] = defaultdict(lambda: np.zeros(3))
+    for w, spent in zip(inside, _between(pieces, [(w.start_s, w.end_s) for w in inside])):
+        found[w.block, w.way] += spent
+    whole = {block: {way: Spent(*found[block, way]) for way in WAYS} for block in {w.block: None for w in inside}}
+    return {block: ways for block, ways in whole.items() if all(spent.pieces for spent in ways.values())}
 
 
-def _until(ends: Sequence[int], cpu: Sequence[int], moment_s: float) -> Spent:
-    """From the first noted moment to one that lies between the first and the last."""
-    at = min(bisect.bisect_right(ends, moment_s * 1e9), len(ends) - 1)
-    share = (moment_s * 1e9 - ends[at - 1]) / (ends[at] - ends[at - 1])
-    return Spent((cpu[at - 1] + share * (cpu[at] - cpu[at - 1])) / 1e9, moment_s, at - 1 + share)
-
-
-CPU, WALL = "cpu_s", "wall_s"
+def _between(pieces: Sequence[int], spans_s: Sequence[tuple[float, float]]) -> np.ndarray:
+    """What was spent in each span from one moment to another; a row has the fields of `Spent`."""
+    ends, cpu = np.array(pieces[::2]) / 1e9, np.array(pieces[1::2]) / 1e9
+    spans = np.array(spans_s).reshape(-1, 2)
+    return np.stack([np.diff(of, axis=1)[:, 0] for of in (np.interp(spans, ends, cpu), spans, np.interp(spans, ends, np.arange(len(ends))))], axis=1)
 
 
 def watched_over_bare(spent: dict[int, dict[str, Spent]], which: str) -> Estimate:
     """The cost of being watched, as a ratio within blocks."""
-    return _ratio([(ways[WATCHED], ways[BARE] + ways[BARE_TWIN]) for ways in spent.values()], which)
+    return _ratio(spent, which, (WATCHED,), (BARE, BARE_TWIN))
 
 
 def twin_over_bare(spent: dict[int, dict[str, Spent]], which: str) -> Estimate:
     """The same between windows that are alike: 1, but for noise."""
-    return _ratio([(ways[BARE_TWIN], ways[BARE]) for ways in spent.values()], which)
+    return _ratio(spent, which, (BARE_TWIN,), (BARE,))
 
 
-def _ratio(pairs: list[tuple[Spent, Spent]], which: str) -> Estimate:
-    found = ratio_estimate([(getattr(a, which) / a.pieces, getattr(b, which) / b.pieces) for a, b in pairs])
+def _ratio(spent: dict[int, dict[str, Spent]], which: str, first: Sequence[str], second: Sequence[str]) -> Estimate:
+    """The ratio of the mean times of a piece of work, in the first ways to the second ways."""
+    means = [[sum(getattr(ways[w], which) for w in some) / sum(ways[w].pieces for w in some) for some in (first, second)] for ways in spent.values()]
+    found = ratio_estimate(means)
     if found is None:
         raise BadInput("the program got no work done in the windows; measure again when other processes leave a core free")
     return found
 
 
-class _Switch:
-    """Everything that a run of an experiment has switched on, switched on and off while the program runs."""
-
-    def __init__(self, process, pid: int, group: cgroup.MemoryGroup):
-        self._process, self._pid = process, pid
-        self._groups = {True: group.path / "cgroup.procs", False: group.path.parent / "cgroup.procs"} if group.path else {}
-
-    def to(self, watched: bool) -> None:
-        if self._process.poll() is not None:
-            raise BadInput("the program that is measured has ended too early; it needs 200 MB of memory")
-        self._process.send_signal(signal.SIGCONT if watched else signal.SIGUSR2)
-        if self._groups:
-            try:
-                self._groups[watched].write_text(str(self._pid))
-            except OSError:
-                self._groups = {}  # version 2 may forbid processes in the group above; it stays inside, then
+def _watch(process: subprocess.Popen, pid: int, group: cgroup.MemoryGroup, watched: bool) -> None:
+    """Everything that a run of an experiment has switched on, switched on or off while the program runs."""
+    if process.poll() is not None:
+        raise BadInput("the program that is measured has ended too early; it needs 200 MB of memory")
+    process.send_signal(signal.SIGCONT if watched else signal.SIGUSR2)
+    if group.path:
+        with contextlib.suppress(OSError):  # version 2 may forbid processes in the group above; it stays inside, then
+            ((group.path if watched else group.path.parent) / "cgroup.procs").write_text(str(pid))
 
 
-def _switch(switch: _Switch, blocks: int, order: random.Random, on_block: Callable[[int], None]) -> list[Window]:
+def _switch(watch: Callable[[bool], None], blocks: int, order: random.Random, on_block: Callable[[int], None]) -> list[Window]:
     windows: list[Window] = []
     try:
         for block in range(blocks):
             for way in _order_of_block(order):
-                switch.to(way == WATCHED)
+                watch(way == WATCHED)
                 start = time.monotonic() + _MARGIN_S
                 time.sleep(_MARGIN_S + WINDOW_S)
                 windows.append(Window(block, way, start, time.monotonic()))

@@ -1,10 +1,7 @@
 """The progress line: what runs now, how far, how long still; of several machines, who takes part."""
 
-from __future__ import annotations
-
 import sys
 import time
-from collections import defaultdict
 from statistics import fmean
 
 from rich.progress import BarColumn, Progress as Bar, TimeElapsedColumn
@@ -30,6 +27,10 @@ class _Line:
     def __exit__(self, *_) -> None:
         self._bar.stop()
 
+    def says(self, text: str) -> None:
+        if not self._quiet:
+            self._console.print(text, soft_wrap=True)
+
 
 class Progress(_Line):
     """In a pipe failures are printed, and how far it is after a block, at most once in LINE_EVERY_S."""
@@ -38,9 +39,9 @@ class Progress(_Line):
 
     def __init__(self, experiment: Experiment, quiet: bool = False):
         super().__init__(experiment, quiet, "starting", Column("{task.fields[arm]}", "dim"), arm="")
-        self._experiment = experiment
-        self._seconds: dict[tuple, list[float]] = defaultdict(list)
-        self._blocks_done: dict[tuple, int] = defaultdict(int)
+        self._runs = len(experiment.arms()) * self._stop.blocks_max
+        self._done = 0  # runs of blocks; a block ends before the next begins
+        self._seconds: list[float] = []
         self._told_blocks, self._told_s = 0, time.monotonic()
 
     def resumed(self, runs: list[Run]) -> None:
@@ -58,33 +59,23 @@ class Progress(_Line):
         self._refresh()
 
     def _note(self, run: Run) -> None:
-        if run.block >= 0:
-            self._blocks_done[run.arm] = max(self._blocks_done[run.arm], run.block + 1)
-        self._seconds[run.arm[:3]].append(run.metrics.get("wall_s", 0.0) + 0.02)
+        self._done += run.block >= 0
+        self._seconds.append(run.metrics.get("wall_s", 0.0) + 0.02)
 
     def _refresh(self) -> None:
-        """Time left: per arm, its mean so far times the blocks it still has to go, at most."""
-        arms = self._experiment.arms()
-        known = [fmean(s) for s in self._seconds.values()]
-        if not known:
+        """Time left, at most: the mean time of a run so far, for each run that is still to come."""
+        if not self._seconds:
             return
-        total = left = 0.0
-        for arm in arms:
-            seconds = self._seconds.get(arm[:3])
-            each = fmean(seconds) if seconds else fmean(known)
-            total += each * self._stop.blocks_max
-            left += each * (self._stop.blocks_max - self._blocks_done[arm])
+        each = fmean(self._seconds)
+        total, left = each * self._runs, each * (self._runs - self._done)
         if budget := self._stop.budget_s:
             left = min(left, max(0.0, budget - (total - left)))
             total = min(total, budget)
         self._bar.update(self._task, total=total, completed=total - left, left=f"at most {clock(left)} left")
-        self._tell_blocks(min(self._blocks_done[arm] for arm in arms), left)
-
-    def _tell_blocks(self, whole: int, left_s: float) -> None:
-        now_s = time.monotonic()
-        if whole > self._told_blocks and now_s - self._told_s >= self.LINE_EVERY_S and not self._quiet and not self._console.is_terminal:
+        whole, now_s = self._done * self._stop.blocks_max // self._runs, time.monotonic()
+        if whole > self._told_blocks and now_s - self._told_s >= self.LINE_EVERY_S and not self._console.is_terminal:
             self._told_blocks, self._told_s = whole, now_s
-            self._console.print(f"{whole} of at most {self._stop.blocks_max} blocks, at most {clock(left_s)} left", soft_wrap=True)
+            self.says(f"{whole} of at most {self._stop.blocks_max} blocks, at most {clock(left)} left")
 
 
 class FleetProgress(_Line):
@@ -93,10 +84,6 @@ class FleetProgress(_Line):
     def __init__(self, experiment: Experiment, quiet: bool = False):
         super().__init__(experiment, quiet, "connecting")
         self._began = time.monotonic()
-
-    def says(self, text: str) -> None:
-        if not self._quiet:
-            self._console.print(text, soft_wrap=True)
 
     def stage(self, text: str) -> None:
         self._bar.update(self._task, stage=text)

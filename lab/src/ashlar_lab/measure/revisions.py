@@ -1,7 +1,5 @@
 """Two revisions of a project in folders of their own, each built there."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import re
@@ -45,35 +43,30 @@ def checked_out(names: list[str], build: str | None, say: Callable[[str], None])
     command runs in is the current one's counterpart, so that a project in a subfolder is found."""
     commits = [resolve(name) for name in names]
     inside = _git("rev-parse", "--show-prefix").stdout.strip()
-    with tempfile.TemporaryDirectory(prefix="ashlar-ci-") as scratch:
-        made: list[Path] = []
-        try:
-            found = []
-            for number, (name, commit) in enumerate(zip(names, commits)):
-                tree = Path(scratch) / f"{number}-{re.sub('[^A-Za-z0-9_.-]', '-', name)}"
-                added = _git("worktree", "add", "--detach", "--quiet", str(tree), commit)
-                if added.returncode:
-                    raise BadInput(f"git cannot check out {name} ({commit[:10]}): {(added.stderr.strip().splitlines() or ['no message'])[-1]}")
-                made.append(tree)
-                folder = tree / inside
-                if not folder.is_dir():
-                    raise BadInput(f"{name} has no folder {inside or '.'}, where this was started; start it where both revisions have something")
-                if build:
-                    say(f"building {name} ({commit[:10]})")
-                    _build(build, folder, name)
-                found.append(Revision(name, commit, folder))
-            yield found
-        finally:
-            for tree in made:
-                _git("worktree", "remove", "--force", str(tree))
-            _git("worktree", "prune")
+    with tempfile.TemporaryDirectory(prefix="ashlar-ci-") as scratch, contextlib.ExitStack() as made:
+        made.callback(_git, "worktree", "prune")
+        found = []
+        for number, (name, commit) in enumerate(zip(names, commits)):
+            tree = Path(scratch) / f"{number}-{re.sub('[^A-Za-z0-9_.-]', '-', name)}"
+            added = _git("worktree", "add", "--detach", "--quiet", str(tree), commit)
+            if added.returncode:
+                raise BadInput(f"git cannot check out {name} ({commit[:10]}): {_last_line(added.stderr)}")
+            made.callback(_git, "worktree", "remove", "--force", str(tree))
+            folder = tree / inside
+            if not folder.is_dir():
+                raise BadInput(f"{name} has no folder {inside or '.'}, where this was started; start it where both revisions have something")
+            if build:
+                say(f"building {name} ({commit[:10]})")
+                done = subprocess.run(["sh", "-c", build], cwd=folder, capture_output=True, text=True, errors="replace", stdin=subprocess.DEVNULL)
+                if done.returncode:
+                    raise BadInput(f"the build of {name} fails with status {done.returncode}: {shlex.quote(build)} wrote: {_last_line(done.stderr, done.stdout)}")
+            found.append(Revision(name, commit, folder))
+        yield found
 
 
-def _build(command: str, folder: Path, name: str) -> None:
-    done = subprocess.run(["sh", "-c", command], cwd=folder, capture_output=True, text=True, errors="replace", stdin=subprocess.DEVNULL)
-    if done.returncode:
-        told = (done.stderr.strip() or done.stdout.strip()).splitlines()[-1:] or ["no message"]
-        raise BadInput(f"the build of {name} fails with status {done.returncode}: {shlex.quote(command)} wrote: {told[0]}")
+def _last_line(*texts: str) -> str:
+    """Of the first text that says anything."""
+    return next((text.strip().splitlines()[-1] for text in texts if text.strip()), "no message")
 
 
 def _git(*arguments: str) -> subprocess.CompletedProcess:

@@ -1,7 +1,5 @@
 """Carry out one run: a fresh process tree under the launcher, made into a `Run`."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 import random
@@ -10,6 +8,7 @@ import signal
 import subprocess
 import tempfile
 import time
+from itertools import pairwise
 from pathlib import Path
 
 from ashlar.errors import BadInput
@@ -54,28 +53,29 @@ def run_arm(experiment: Experiment, arm: Arm, block: int, position: int, expecte
             stop(process)
             group.close()
             raise
-        cgroup_peak = group.close()
+        cgroup_peak, errors_tail = group.close(), _tail(folder / "errors")
         if process.returncode or not (folder / "observed").exists():
-            raise BadInput(f"the launcher could not start {start.command[0]!r}: {_tail(folder / 'errors') or f'exit {process.returncode}'}")
+            raise BadInput(f"the launcher could not start {start.command[0]!r}: {errors_tail or f'exit {process.returncode}'}")
         seen = launcher.read_observed(folder / "observed")
         if seen.exec_failed:
             raise BadInput(f"cannot run {start.command[0]!r} ({arm.label()}): {seen.exec_failed}; check the path, or PATH")
-        if seen.numbers.get("exit") == _LAUNCHER_FAILED and "ashlar-launcher:" in _tail(folder / "errors"):
-            raise BadInput(f"cannot run {arm.label()}: {_tail(folder / 'errors')}")
+        if seen.numbers.get("exit") == _LAUNCHER_FAILED and "ashlar-launcher:" in errors_tail:
+            raise BadInput(f"cannot run {arm.label()}: {errors_tail}")
         told, complaints = figures.read_figures(folder / "figures")
-        checksum = served.checksum if served else output_checksum(folder / "output", program.ignore_lines)
-        if not program.compare_output:
-            checksum = None
-        errors_tail = _tail(folder / "errors")
+        checksum = None
+        if program.compare_output:
+            checksum = served.checksum if served else output_checksum(folder / "output", program.ignore_lines)
     state, reason = _judge(seen, start.library, bool(start.preload), checksum, expected.get(arm.program), served, traced)
     metrics = _metrics(seen, cgroup_peak)
     if others:
         metrics |= {"others_cpu_s": others.cpu_s, "stolen_s": others.stolen_s}
     series = tuple((t / 1e6, kib / 1024, n) for t, kib, n in seen.samples)
     if served:
-        metrics.update(served.metrics)
-        metrics.update(_final_memory(seen))
-    metrics.update(told)
+        metrics |= served.metrics
+        # PSS of the tree when the load had ended and the server still ran.
+        if marked := [m["pss_kib"] for m in seen.memory if m["moment"] == "mark"]:
+            metrics["final_mib"] = sum(marked) / 1024
+    metrics |= told
     run = Run(
         block=block, position=position, **arm._asdict(), state=state,
         reason=reason, metrics=metrics, told=tuple(sorted(told)), series=series,
@@ -153,20 +153,11 @@ def _metrics(seen: launcher.Observed, cgroup_peak: float | None) -> dict[str, fl
     # and a sum of RSS counts shared pages several times; there the sampled sum of PSS stands.
     metrics["peak_mib"] = metrics["peak_rss_mib"] if metrics["processes"] <= 1 else max(metrics["peak_rss_mib"], pss_peak)
     if len(seen.samples) >= 2:
-        metrics["mean_mib"] = _time_weighted_mean(seen.samples) / 1024
-        metrics["final_mib"] = seen.samples[-1][1] / 1024
+        (started, *_), *_, (ended, last, _) = seen.samples
+        area = sum((b[0] - a[0]) * (a[1] + b[1]) / 2 for a, b in pairwise(seen.samples))
+        metrics["mean_mib"] = area / (ended - started) / 1024
+        metrics["final_mib"] = last / 1024
     return metrics
-
-
-def _final_memory(seen: launcher.Observed) -> dict[str, float]:
-    """PSS of the tree when the load had ended and the server still ran."""
-    marked = [m["pss_kib"] for m in seen.memory if m["moment"] == "mark"]
-    return {"final_mib": sum(marked) / 1024} if marked else {}
-
-
-def _time_weighted_mean(samples: list[tuple[int, int, int]]) -> float:
-    area = sum((b[0] - a[0]) * (a[1] + b[1]) / 2 for a, b in zip(samples, samples[1:]))
-    return area / (samples[-1][0] - samples[0][0])
 
 
 def _missing(seen: launcher.Observed, cgroup_reason: str) -> dict[str, str]:
@@ -181,15 +172,11 @@ def _missing(seen: launcher.Observed, cgroup_reason: str) -> dict[str, str]:
 
 def output_checksum(path: Path, ignore_lines: tuple[str, ...]) -> str:
     """SHA-256 of what the program wrote to standard output, lines matching a pattern left out."""
-    digest = hashlib.sha256()
-    if not path.exists():
-        return digest.hexdigest()
-    patterns = [re.compile(p.encode()) for p in ignore_lines]
-    with path.open("rb") as file:
-        if not patterns:
-            while piece := file.read(1 << 20):
-                digest.update(piece)
-        else:
+    digest, patterns = hashlib.sha256(), [re.compile(p.encode()) for p in ignore_lines]
+    if path.exists():
+        with path.open("rb") as file:
+            if not patterns:
+                return hashlib.file_digest(file, "sha256").hexdigest()
             for line in file:
                 if not any(p.search(line) for p in patterns):
                     digest.update(line)

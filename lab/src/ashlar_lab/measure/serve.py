@@ -1,7 +1,5 @@
 """Drive one server: wait for its port on loopback, load it at a constant rate, note its memory, stop it."""
 
-from __future__ import annotations
-
 import hashlib
 import math
 import signal
@@ -10,6 +8,8 @@ import subprocess
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
+
+import numpy as np
 
 from ashlar.errors import BadInput
 from ashlar.memory import native
@@ -88,38 +88,24 @@ def _wait_for_port(launcher: subprocess.Popen, server: Server, port: int) -> str
 def read_load(path: Path, server: Server) -> Served:
     """Percentiles and rate from the client's lines; the warm-up is left out. A request that failed, or that the client never
     recorded, was waited for longer than any that was answered."""
-    latencies, failed, recorded, last_end = [], 0, 0, 0.0
-    bodies: list[str] = []
-    varies = False
-    for line in path.read_text().splitlines():
-        if line.startswith("body "):
-            _, _, digest, kind = line.split()
-            bodies.append(digest)
-            varies = varies or kind == "varies"
-            continue
-        intended_us, latency_us = map(int, line.split())
-        if intended_us < server.warm_up_s * 1e6:
-            continue
-        recorded += 1
-        if latency_us < 0:
-            failed += 1
-            continue
-        latencies.append(latency_us / 1e6)
-        last_end = max(last_end, (intended_us + latency_us) / 1e6)
-    failed += max(0, server.requests() - recorded)
+    lines = [line.split() for line in path.read_text().splitlines()]
+    bodies = [words[2:] for words in lines if words[0] == "body"]
+    told = np.array([words for words in lines if words[0] != "body"], int).reshape(-1, 2)
+    told = told[told[:, 0] >= server.warm_up_s * 1e6]
+    intended_us, latency_us = told[told[:, 1] >= 0].T
+    latencies = (np.sort(latency_us) / 1e6).tolist()
+    failed = len(told) - len(latencies) + max(0, server.requests() - len(told))
     due = failed + len(latencies)
     served = Served(latency_s=latencies)
     if not latencies:
         served.failure = f"none of {failed} requests was answered with success"
         return served
-    latencies.sort()
-    served.metrics |= _percentiles(latencies, due)
-    served.metrics["requests_per_s"] = len(latencies) / max(server.duration_s, last_end - server.warm_up_s)
-    served.metrics["failed_requests"] = float(failed)
+    took_s = max(server.duration_s, float((intended_us + latency_us).max() / 1e6) - server.warm_up_s)
+    served.metrics = {**_percentiles(latencies, due), "requests_per_s": len(latencies) / took_s, "failed_requests": float(failed)}
     if failed > _FAILURES_TOLERATED * due:
         served.failure = f"{failed} of {due} requests failed"
-    if not varies:
-        served.checksum = hashlib.sha256(" ".join(bodies).encode()).hexdigest()
+    if not any(kind == "varies" for _, kind in bodies):
+        served.checksum = hashlib.sha256(" ".join(digest for digest, _ in bodies).encode()).hexdigest()
     return served
 
 

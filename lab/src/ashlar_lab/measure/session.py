@@ -1,7 +1,5 @@
 """The whole measurement: check runs, then shuffled blocks until the stopping rule says enough."""
 
-from __future__ import annotations
-
 import time
 from pathlib import Path
 
@@ -12,7 +10,6 @@ from ashlar_lab.measure import checks, machine
 from ashlar_lab.measure.progress import Progress
 from ashlar_lab.measure.run import learn, run_arm
 from ashlar_lab.store.database import Store, refuse_unlike
-from ashlar_lab.store.run import Run
 
 
 def measure(experiment: Experiment, store_path: Path, resume: bool = False, quiet: bool = False) -> bool:
@@ -27,26 +24,19 @@ def measure(experiment: Experiment, store_path: Path, resume: bool = False, quie
         refuse_unlike(store.machine(), here, f"cannot resume {store_path}")
         store.update_experiment(experiment)
     else:
-        Store.check_can_create(store_path)
+        checked = []
         with Progress(experiment, quiet) as progress:
-            checked = _check_runs(experiment, progress) if experiment.check else []
+            for run in checks.check_runs(experiment, {}, progress.starts) if experiment.check else ():
+                checked.append(run)
+                progress.ended(run)
         store = Store.create(store_path, experiment, {**here, "contenders": checks.contenders(experiment)})
-        for run in checked:
-            store.add(run)
+        store.add_all(checked)
     with store, Progress(experiment, quiet) as progress:
         try:
             _run_blocks(experiment, store, progress)
         except KeyboardInterrupt:
             return False
     return True
-
-
-def _check_runs(experiment: Experiment, progress: Progress) -> list[Run]:
-    runs: list[Run] = []
-    for run in checks.check_runs(experiment, {}, progress.starts):
-        runs.append(run)
-        progress.ended(run)
-    return runs
 
 
 def _run_blocks(experiment: Experiment, store: Store, progress: Progress) -> None:
@@ -62,7 +52,7 @@ def _run_blocks(experiment: Experiment, store: Store, progress: Progress) -> Non
         for position, arm in enumerate(experiment.order(block)):
             if (block, *arm) in done:
                 continue
-            if _budget_spent(experiment, started) and block >= 1:
+            if block >= 1 and experiment.stop.over_budget(time.monotonic() - started):
                 return
             progress.starts(arm, f"block {block + 1} of at most {experiment.stop.blocks_max}")
             run = run_arm(experiment, arm, block, position, expected)
@@ -71,7 +61,3 @@ def _run_blocks(experiment: Experiment, store: Store, progress: Progress) -> Non
             progress.ended(run)
         if block + 1 >= experiment.stop.blocks_min and precise_enough(experiment, runs):
             return
-
-
-def _budget_spent(experiment: Experiment, started: float) -> bool:
-    return experiment.stop.budget_s is not None and time.monotonic() - started > experiment.stop.budget_s

@@ -1,8 +1,6 @@
 """Values beside each other. One table for each program has a row for each metric, a column for each variant, and memory over time as a small
 picture; one for all has a row for each program and variant."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from ashlar.chart import stretches
@@ -10,8 +8,9 @@ from ashlar.tables import Table
 from ashlar_lab.experiment.model import Arm, Experiment
 from ashlar_lab.fit.analysis import Analysis
 from ashlar_lab.report import units
-from ashlar_lab.report.charts import typical_run
-from ashlar_lab.store.run import OK, Run
+from ashlar_lab.report.charts import read_runs, typical_run
+from ashlar_lab.report.tables import made
+from ashlar_lab.store.run import Run
 
 _USUAL = ("requests_per_s", "p50_ms", "p90_ms", "p99_ms", "request_ms_max", "wall_s", "cpu_s", "peak_mib", "final_mib", "gc_count", "gc_time_ms")
 _SIDE_BY_SIDE = ("wall_s", "cpu_s", "peak_mib", "gc_count", "gc_time_ms")
@@ -35,11 +34,9 @@ def _table(experiment: Experiment, runs: Sequence[Run], analysis: Analysis, prog
             rows.append((units.title(metric), *(_cell(experiment, analysis, program.name, name, metric) for name in variants)))
     pictures = memory_over_time(experiment, runs, program.name)
     rows += [("RSS over time", *(pictures.get(name, "–") for name in variants))] if pictures else []
-    if not rows:
-        return None
-    return Table(f"program-{program.name}", program.name, ("", *variants), tuple(rows),
-                 f"20 % trimmed means over {analysis.blocks} block{'s' if analysis.blocks != 1 else ''}; × is the paired ratio to {experiment.baseline}. "
-                 "RSS over time: all variants on the same two scales, from nothing to the highest RSS and from start to the longest run.", "programs")
+    return made(f"program-{program.name}", program.name, variants, rows,
+                f"20 % trimmed means over {units.counted(analysis.blocks, 'block')}; × is the paired ratio to {experiment.baseline}. "
+                "RSS over time: all variants on the same two scales, from nothing to the highest RSS and from start to the longest run.", "programs")
 
 
 def side_by_side(experiment: Experiment, analysis: Analysis) -> Table | None:
@@ -49,8 +46,8 @@ def side_by_side(experiment: Experiment, analysis: Analysis) -> Table | None:
         return None
     rows = [(f"{program.name} · {variant.name}", *(_cell(experiment, analysis, program.name, variant.name, m, "  × ", "  × 1.00") for m in metrics))
             for program in experiment.programs for variant in experiment.variants]
-    return Table("side-by-side", "Side by side", ("", *(units.title(m) for m in metrics)), tuple(rows),
-                 f"20 % trimmed means over {analysis.blocks} blocks; × is the paired ratio to {experiment.baseline}.")
+    return made("side-by-side", "Side by side", [units.title(m) for m in metrics], rows,
+                f"20 % trimmed means over {analysis.blocks} blocks; × is the paired ratio to {experiment.baseline}.")
 
 
 def _cell(experiment: Experiment, analysis: Analysis, program: str, variant: str, metric: str, times: str = " ×", baseline: str = "") -> str:
@@ -63,11 +60,7 @@ def _cell(experiment: Experiment, analysis: Analysis, program: str, variant: str
 
 def memory_over_time(experiment: Experiment, runs: Sequence[Run], program: str) -> dict[str, str]:
     """Variant → the RSS of its typical run as a row of bars, each the highest reading of its stretch of time."""
-    chosen = {}
-    for variant in experiment.variants:
-        own = [r for r in runs if r.arm == Arm(program, variant.name, None) and r.block >= 0 and r.state == OK and len(r.series) > 1]
-        if own:
-            chosen[variant.name] = typical_run(own).series
+    chosen = {v.name: typical_run(own).series for v in experiment.variants if (own := read_runs(runs, Arm(program, v.name, None)))}
     if not chosen:
         return {}
     end = max(series[-1][0] for series in chosen.values())

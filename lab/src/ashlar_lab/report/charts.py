@@ -1,7 +1,5 @@
 """Which pictures an experiment gets."""
 
-from __future__ import annotations
-
 import dataclasses
 import math
 from collections.abc import Sequence
@@ -87,21 +85,18 @@ def _ratio_chart(experiment: Experiment, analysis: Analysis, metric: str) -> lis
 def _curve_chart(experiment: Experiment, analysis: Analysis, program: str) -> list[Figure]:
     """Space across, time up: the nearer to the lower left, the better."""
     curves = {c.variant: c for c in analysis.curves if c.program == program}
-    fixed = [(i, v.name, analysis.level(program, v.name, experiment.space_metric), analysis.level(program, v.name, experiment.time_metric))
-             for i, v in enumerate(experiment.variants) if not v.values]
-    fixed = [f for f in fixed if f[2] and f[3]]
     if not curves:
         return []
+    fixed = [(i, v.name, *(analysis.level(program, v.name, m) for m in (experiment.space_metric, experiment.time_metric)))
+             for i, v in enumerate(experiment.variants) if not v.values]
+    fixed = [f for f in fixed if all(f[2:])]
     points = [p for c in curves.values() for p in c.points]
     spaces = [p.space.value for p in points] + [s.mean.value for _, _, s, _ in fixed]
     times = [p.time.value for p in points] + [t.mean.value for *_, t in fixed]
     times += [p.time.high for p in points if math.isfinite(p.time.high) and p.time.high < 2 * max(times)]
     chart = Chart((min(spaces) * 0.94, max(spaces) * 1.05), (min(0.9 * min(times), 0.0 if min(times) < 0.25 * max(times) else math.inf), max(times) * 1.05),
                   title=f"{program}: time against space", x_title=units.title(experiment.space_metric), y_title=units.title(experiment.time_metric), height=460)
-    for index, variant in enumerate(experiment.variants):
-        curve = curves.get(variant.name)
-        if not curve:
-            continue
+    for index, variant, curve in ((i, v, curves[v.name]) for i, v in enumerate(experiment.variants) if v.name in curves):
         chart.legend(f"{variant.name}" + ("" if curve.form == "model" else " (envelope)"), index)
         top = chart.y.bounds[1]
         chart.band(curve.grid_space, [min(v, top) for v in curve.grid_low], [min(v, top) for v in curve.grid_high], index)
@@ -111,8 +106,8 @@ def _curve_chart(experiment: Experiment, analysis: Analysis, program: str) -> li
                 chart.cross((p.space.low, p.space.high), (p.time.low, min(p.time.high, top)), (p.space.value, p.time.value), index)
             chart.point(p.space.value, p.time.value, index, f"{variant.name} {variant.knob}={p.value}: {units.number(p.space.value)} "
                         f"{units.unit(experiment.space_metric)}, {units.number(p.time.value)} {units.unit(experiment.time_metric)}")
-        chart.note(curve.points[0].space.value, curve.points[0].time.value, f"{variant.knob}={curve.points[0].value}", index)
-        chart.note(curve.points[-1].space.value, curve.points[-1].time.value, f"{variant.knob}={curve.points[-1].value}", index, dx=-22, dy=18)
+        for p, place in ((curve.points[0], {}), (curve.points[-1], {"dx": -22, "dy": 18})):
+            chart.note(p.space.value, p.time.value, f"{variant.knob}={p.value}", index, **place)
     for index, name, space, time in fixed:
         chart.legend(name, index)
         chart.point(space.mean.value, time.mean.value, index, f"{name}: no knob", size=6)
@@ -124,17 +119,17 @@ def _curve_chart(experiment: Experiment, analysis: Analysis, program: str) -> li
 def _advantage_chart(experiment: Experiment, analysis: Analysis, program: str) -> list[Figure]:
     """Time ratio at equal space, over the space that both curves cover."""
     own = [c for c in analysis.comparisons if c.program == program and c.time_ratios]
-    ratios = [a.ratio for c in own for a in c.time_ratios]
-    ratios = [r for r in ratios if math.isfinite(r.value)]
+    ratios = [a.ratio for c in own for a in c.time_ratios if math.isfinite(a.ratio.value)]
     if not ratios:
         return []
     ends = [1.0] + [v for r in ratios for v in (r.value, r.low, r.high) if 0.02 < v < 50]
     spaces = [a.place for c in own for a in c.time_ratios]
     chart = Chart((min(spaces) * 0.97, max(spaces) * 1.03), (min(ends) * 0.94, max(ends) * 1.06), title=f"{program}: time ratio to {experiment.baseline} at equal space",
                   x_title=units.title(experiment.space_metric), y_title="time ratio", height=320)
-    chart.line([(min(spaces), 1.0), (max(spaces), 1.0)], [v.name for v in experiment.variants].index(experiment.baseline), dashed=True)
+    index_of = {v.name: i for i, v in enumerate(experiment.variants)}
+    chart.line([(min(spaces), 1.0), (max(spaces), 1.0)], index_of[experiment.baseline], dashed=True)
     for c in own:
-        index = [v.name for v in experiment.variants].index(c.first)
+        index = index_of[c.first]
         chart.legend(c.first, index)
         at = [a for a in c.time_ratios if math.isfinite(a.ratio.value)]
         bounded = [a for a in at if math.isfinite(a.ratio.high)]
@@ -170,26 +165,17 @@ def _latency_chart(experiment: Experiment, analysis: Analysis, program: str) -> 
 
 
 def _memory_over_time(experiment: Experiment, runs: Sequence[Run], analysis: Analysis, program: str) -> list[Figure]:
-    chosen: dict[str, list[Run]] = {}
-    for variant in experiment.variants:
-        value = variant.middle_value()
-        own = [r for r in runs if r.arm == Arm(program, variant.name, value) and r.block >= 0 and r.state == OK and len(r.series) > 1
-               and (analysis.machines is None or r.machine == analysis.machines.reference)]
-        if own:
-            chosen[variant.name] = own
-    if not chosen:
+    machine = analysis.machines.reference if analysis.machines else None
+    shown = [(i, v, own) for i, v in enumerate(experiment.variants) if (own := read_runs(runs, Arm(program, v.name, v.middle_value()), machine))]
+    if not shown:
         return []
-    end = max(r.series[-1][0] for own in chosen.values() for r in own)
-    top = max(m for own in chosen.values() for r in own for _, m, _ in r.series)
+    end = max(r.series[-1][0] for *_, own in shown for r in own)
+    top = max(m for *_, own in shown for r in own for _, m, _ in r.series)
     many = len(experiment.programs) > 1
     chart = Chart((0, end), (0, top * 1.05), title=f"{program}: memory over time", x_title="seconds since start", y_title="RSS (MiB)",
                   width=480 if many else 720, height=300 if many else 380)
-    for index, variant in enumerate(experiment.variants):
-        own = chosen.get(variant.name)
-        if not own:
-            continue
-        value = variant.middle_value()
-        chart.legend(variant.name + (f" {variant.knob}={value}" if value else ""), index)
+    for index, variant, own in shown:
+        chart.legend(variant.name + (f" {variant.knob}={variant.middle_value()}" if variant.values else ""), index)
         typical = typical_run(own)
         for run in own[:_FAINT_RUNS]:
             if run is not typical:
@@ -197,6 +183,11 @@ def _memory_over_time(experiment: Experiment, runs: Sequence[Run], analysis: Ana
         chart.line(thinned(typical.series), index)
     caption = "Resident memory of the whole process tree; the strong line is the run with the middle wall time, faint lines are other runs."
     return [Figure(f"memory-{file_name(program, 'program')}", chart, caption, wide=not many)]
+
+
+def read_runs(runs: Sequence[Run], arm: Arm, machine: str | None = None) -> list[Run]:
+    """The successful runs of an arm, of one machine where it is named, whose memory was read more than once."""
+    return [r for r in runs if r.arm == arm and r.block >= 0 and r.state == OK and len(r.series) > 1 and machine in (None, r.machine)]
 
 
 def typical_run(runs: Sequence[Run]) -> Run:

@@ -1,7 +1,5 @@
 """The comment of `ashlar-lab ci`: what a reviewer needs to see, as Markdown that can be posted as it is."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from ashlar.said import markdown as line

@@ -1,7 +1,5 @@
 """The table of the experiment's named questions, with the goals beside the answers."""
 
-from __future__ import annotations
-
 import math
 
 from ashlar.tables import Table
@@ -9,6 +7,7 @@ from ashlar_lab.experiment.model import Contrast, Experiment
 from ashlar_lab.fit.analysis import Analysis
 from ashlar_lab.fit.contrasts import MET, MISSED, OPEN, Answer
 from ashlar_lab.report import units
+from ashlar_lab.report.tables import made
 
 _MARKS = {MET: "✓", MISSED: "✗", OPEN: "?"}
 
@@ -16,29 +15,22 @@ _MARKS = {MET: "✓", MISSED: "✗", OPEN: "?"}
 def table(experiment: Experiment, analysis: Analysis) -> Table | None:
     """Rows are programs; each contrast is a column, followed by its goals if any program has one."""
     told = {(a.contrast, a.program): a for a in analysis.answers}
-    columns = [c for c in experiment.contrasts if any(a.contrast == c.name for a in analysis.answers)]
-    if not columns:
-        return None
+    columns = [c for c in experiment.contrasts if any(c.name == name for name, _ in told)]
     with_goals = {a.contrast for a in analysis.answers if a.goal is not None}
-    head = [""]
+    head, rows = [], []
     for contrast in columns:
-        head += [_heading(contrast)] + (["goal"] if contrast.name in with_goals else [])
-    rows = []
+        unit = _unit(contrast) if contrast.difference else ""
+        head += [f"{contrast.name} ({unit})" if unit else contrast.name, *(["goal"] if contrast.name in with_goals else [])]
     for program in [p.name for p in experiment.programs] + [None]:
-        own = [told.get((c.name, program)) for c in columns]
-        if not any(own):
-            continue
         row = [program or "geometric mean"]
-        for contrast, answer in zip(columns, own):
-            row += [estimate(answer, contrast)] + ([goal(answer, contrast)] if contrast.name in with_goals else [])
-        rows.append(tuple(row))
+        for contrast in columns:
+            answer = told.get((contrast.name, program))
+            row += [estimate(answer, contrast), *([goal(answer, contrast)] if contrast.name in with_goals else [])]
+        if any((c.name, program) in told for c in columns):
+            rows.append(tuple(row))
     marks = " Goal: the most it may be; ✓ the whole interval is at or below it, and the value by more than the baseline differs from itself; ✗ so above it; ? neither." if with_goals else ""
-    return Table("contrasts", "Answers and goals" if with_goals else "Answers", tuple(head), tuple(rows),
-                 f"20 % trimmed means over {analysis.blocks} blocks of interleaved pairs, ± half of the 95 % interval.{marks}")
-
-
-def _heading(contrast: Contrast) -> str:
-    return f"{contrast.name} ({_unit(contrast)})" if contrast.difference and _unit(contrast) else contrast.name
+    return made("contrasts", "Answers and goals" if with_goals else "Answers", head, rows,
+                f"20 % trimmed means over {analysis.blocks} blocks of interleaved pairs, ± half of the 95 % interval.{marks}")
 
 
 def estimate(answer: Answer | None, contrast: Contrast) -> str:

@@ -1,7 +1,5 @@
 """The table of `ashlar-lab diff`."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Sequence
 

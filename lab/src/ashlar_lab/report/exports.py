@@ -1,7 +1,5 @@
 """CSV of every run and JSON of everything estimated."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json
@@ -18,15 +16,15 @@ def runs_csv(page: Page) -> Iterator[str]:
     metrics = sorted(table.metrics(measured_only=False))
     columns = [table.column(m) for m in metrics]
     named = ["machine"] if page.analysis.machines else []
-    yield _line(["block", "position", "program", "variant", "value", "role", "state", "reason", "checksum", *named, *metrics])
+    yield csv_line(["block", "position", "program", "variant", "value", "role", "state", "reason", "checksum", *named, *metrics])
     for i in table.order:
         program, variant, value, role = table.arms[table.arm[i]]
         machine = [table.machines[table.machine[i]]] if named else []
-        yield _line([table.block[i], table.position[i], program, variant, value or "", role, table.states[table.state[i]], table.reasons[table.reason[i]],
-                     table.checksums[table.checksum[i]] or "", *machine, *("" if math.isnan(c[i]) else float(c[i]) for c in columns)])
+        yield csv_line([table.block[i], table.position[i], program, variant, value or "", role, table.states[table.state[i]], table.reasons[table.reason[i]],
+                        table.checksums[table.checksum[i]] or "", *machine, *("" if math.isnan(c[i]) else float(c[i]) for c in columns)])
 
 
-def _line(cells: list) -> str:
+def csv_line(cells: list) -> str:
     out = io.StringIO()
     csv.writer(out, lineterminator="\n").writerow(cells)
     return out.getvalue()

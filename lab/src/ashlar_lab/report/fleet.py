@@ -1,42 +1,37 @@
 """What a report says of several machines: which, how many, how they differ, and which of them disagrees."""
 
-from __future__ import annotations
+import math
 
 from ashlar.tables import Table
 from ashlar_lab.experiment.model import Arm, Experiment
 from ashlar_lab.fit.across import POPULATION
 from ashlar_lab.fit.analysis import Analysis
-from ashlar_lab.fit.machines import Disagreement, Spread, named
+from ashlar_lab.fit.machines import Disagreement, Machines, Spread, named
 from ashlar_lab.report import units
+from ashlar_lab.report.tables import made
 
 _NAMED, _LISTED = 4, 60
 
 
-def verdict(experiment: Experiment, analysis: Analysis) -> list[str]:
+def verdict(experiment: Experiment, found: Machines) -> list[str]:
     """For whom the figures hold, and where they depend on the machine."""
-    found = analysis.machines
-    if found is None:
-        return []
     count = len(found.machines)
     spoken = (f"Measured on {count} machines, each giving one number: the intervals hold for machines like these." if found.population else
               f"Measured on {count} machines: the intervals speak of these {count}, not of others ({POPULATION} or more would).")
     depends = [s for s in found.spreads if s.differs]
     said = [f"{_where(s, first=True)} depends on the machine: {units.interval(s.low)} of {experiment.baseline}'s on {s.lowest}, {units.interval(s.high)} on {s.highest}."
-            for s in sorted(depends, key=lambda s: s.low.value / s.high.value)[:_NAMED]]
+            for s in sorted(depends, key=_width)[:_NAMED]]
     if len(depends) > _NAMED:
         said.append(f"{len(depends) - _NAMED} more ratios depend on the machine; the table of machines lists the widest.")
     return [spoken, *said]
 
 
-def warnings(experiment: Experiment, analysis: Analysis) -> list[str]:
+def warnings(experiment: Experiment, found: Machines) -> list[str]:
     """The machines that disagree with the others, worst first, and those that fail."""
-    found = analysis.machines
-    if found is None:
-        return []
     said = []
     names = named(found.disagreements)
     for name in names[:_NAMED]:
-        own = sorted((d for d in found.disagreements if d.machine == name), key=_distance, reverse=True)
+        own = sorted((d for d in found.disagreements if d.machine == name), key=lambda d: abs(math.log(d.own.value / d.others.value)), reverse=True)
         worst = own[0]
         more = f" ({len(own) - 1} more such ratios)" if len(own) > 1 else ""
         said.append(f"{name} disagrees with the other machines: {_where(worst)} is {units.interval(worst.own)} of {experiment.baseline}'s there and {units.interval(worst.others)} "
@@ -60,11 +55,8 @@ def shared_kernels(facts: dict[str, dict]) -> list[str]:
             "other, and what they agree on may be that machine's own." for names in by_kernel.values() if len(names) > 1]
 
 
-def tables(experiment: Experiment, analysis: Analysis, facts: dict[str, dict]) -> list[Table]:
+def tables(experiment: Experiment, found: Machines, facts: dict[str, dict]) -> list[Table | None]:
     """One row per machine."""
-    found = analysis.machines
-    if found is None:
-        return []
     accused = {d.machine for d in found.disagreements}
     rows = []
     shown = found.machines if len(found.machines) <= _LISTED else sorted(found.machines, key=lambda m: (m.name not in accused, not m.failures))[:_LISTED]
@@ -75,15 +67,14 @@ def tables(experiment: Experiment, analysis: Analysis, facts: dict[str, dict]) -
         rows.append((m.name, str(m.blocks), speed, units.percent(m.noise, signed=False) if m.noise is not None else "–",
                      str(m.failures), "yes" if m.name in accused else "no", what or "–"))
     less = f" {len(found.machines) - len(rows)} more are not listed." if len(rows) < len(found.machines) else ""
-    made = [Table("machines", f"{len(found.machines)} machines", ("", "blocks", f"{units.title(experiment.time_metric, False)} / {found.reference}'s", "spread of a run",
-                  "failed runs", "disagrees", "machine"), tuple(rows),
-                  f"Ratios pair runs of one machine. Seconds and MiB everywhere else are {found.reference}'s alone, which ran the most blocks; curves are at its speed." + less)]
-    spreads = sorted((s for s in found.spreads), key=lambda s: s.low.value / s.high.value)[:_LISTED // 4]
-    if spreads:
-        made.append(Table("machines-ratios", "How far the machines differ", ("", "lowest", "on", "highest", "on", "surely different"), tuple(
-            (_where(s), units.interval(s.low), s.lowest, units.interval(s.high), s.highest, "yes" if s.differs else "no") for s in spreads),
-            f"Ratio to {experiment.baseline} on the machine where it is lowest and where it is highest; the widest first. Of many machines the two extremes differ by chance as well."))
-    return made
+    spreads = sorted(found.spreads, key=_width)[:_LISTED // 4]
+    return [
+        made("machines", f"{len(found.machines)} machines", ("blocks", f"{units.title(experiment.time_metric, False)} / {found.reference}'s", "spread of a run",
+             "failed runs", "disagrees", "machine"), rows,
+             f"Ratios pair runs of one machine. Seconds and MiB everywhere else are {found.reference}'s alone, which ran the most blocks; curves are at its speed." + less),
+        made("machines-ratios", "How far the machines differ", ("lowest", "on", "highest", "on", "surely different"),
+             ((_where(s), units.interval(s.low), s.lowest, units.interval(s.high), s.highest, "yes" if s.differs else "no") for s in spreads),
+             f"Ratio to {experiment.baseline} on the machine where it is lowest and where it is highest; the widest first. Of many machines the two extremes differ by chance as well.")]
 
 
 def depends(analysis: Analysis, program: str, variant: str, value: str | None, metric: str) -> bool:
@@ -98,5 +89,6 @@ def _where(d: Disagreement | Spread, first: bool = False) -> str:
     return f"{units.title(d.metric, False) if first else units.in_sentence(d.metric)} of {Arm(d.program, d.variant, d.value).label()}"
 
 
-def _distance(d: Disagreement) -> float:
-    return max(d.own.value / d.others.value, d.others.value / d.own.value)
+def _width(s: Spread) -> float:
+    """How far the machines differ: the smaller, the further."""
+    return s.low.value / s.high.value

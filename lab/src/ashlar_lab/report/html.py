@@ -1,7 +1,5 @@
 """The report as a page."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from ashlar import page, palette
@@ -19,8 +17,6 @@ _FOOTER = ("Peak memory is the kernel's high-water mark of one process, or the s
 
 def _listed(found: Page) -> list[Run]:
     """The runs of the list, at most so many: failures first, then from the first block on; in their order."""
-    if len(found.runs) <= _LISTED_MAX:
-        return list(found.runs)
     chosen = sorted(range(len(found.runs)), key=lambda i: (found.runs[i].state == OK, i))[:_LISTED_MAX]
     return [found.runs[i] for i in sorted(chosen)]
 

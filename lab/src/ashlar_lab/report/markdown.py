@@ -1,7 +1,5 @@
 """Everything that is text, as Markdown that can be pasted."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from ashlar.said import markdown

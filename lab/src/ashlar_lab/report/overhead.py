@@ -1,17 +1,17 @@
 """What the lab costs the measured program, in words."""
 
-from __future__ import annotations
-
-from ashlar_lab.fit.trimmed import Estimate
 from ashlar_lab.measure.overhead import Overhead
+from ashlar_lab.report import units
 
 GOAL = 0.01
 
 
 def text(found: Overhead) -> str:
     """The ratios, and whether the interval of CPU time keeps the overhead below the goal of 1 %."""
-    lines = [f"watched / bare over {found.blocks} blocks: CPU time {_fine(found.cpu)}, wall time {_fine(found.wall)}",
-             f"bare / bare, which differ by noise alone: CPU time {_fine(found.cpu_twin)}, wall time {_fine(found.wall_twin)}",
+    # More digits than elsewhere: the question is about one per cent.
+    cpu, wall, cpu_twin, wall_twin = (units.interval(e, "{:.4f}".format) for e in (found.cpu, found.wall, found.cpu_twin, found.wall_twin))
+    lines = [f"watched / bare over {found.blocks} blocks: CPU time {cpu}, wall time {wall}",
+             f"bare / bare, which differ by noise alone: CPU time {cpu_twin}, wall time {wall_twin}",
              f"the launcher itself uses {100 * found.launcher_share:.2g} % of one core"]
     if found.others_cores is not None:
         lines.append(f"other processes kept {found.others_cores:.2f} cores busy meanwhile")
@@ -24,8 +24,3 @@ def text(found: Overhead) -> str:
     else:
         lines.append("whether the lab's overhead is below 1 % is not decided: give more blocks, on a quieter machine")
     return "\n".join(lines)
-
-
-def _fine(e: Estimate) -> str:
-    """More digits than elsewhere: the question is about one per cent."""
-    return f"{e.value:.4f} [{e.low:.4f}, {e.high:.4f}]"

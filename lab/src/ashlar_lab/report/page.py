@@ -1,7 +1,5 @@
 """The report as content: what is said, shown and listed, before it takes a form."""
 
-from __future__ import annotations
-
 import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,6 +10,7 @@ from ashlar_lab.fit.analysis import Analysis
 from ashlar_lab.report import by_program, charts, contrasts, fleet, words
 from ashlar_lab.report.charts import Figure
 from ashlar_lab.report.tables import tables
+from ashlar_lab.report.units import counted
 from ashlar_lab.store.run import Run
 from ashlar_lab.store.table import Table as RunTable
 
@@ -40,42 +39,29 @@ class Page:
 
 
 def build(experiment: Experiment, machine: dict, runs: Sequence[Run], analysis: Analysis) -> Page:
-    blocks = f"{analysis.blocks} block{'s' if analysis.blocks != 1 else ''}"
-    machines = f" on {len(analysis.machines.machines)} machines" if analysis.machines else ""
-    facts = (f"{len(experiment.programs)} program{'s' if len(experiment.programs) != 1 else ''}, {len(experiment.variants)} variant{'s' if len(experiment.variants) != 1 else ''}, "
-             f"{blocks}{machines}, {analysis.runs} runs, seed {experiment.seed}, {machine.get('time', 'time unknown')}")
+    machines = machine.get("machines", {})
+    on = f" on {len(analysis.machines.machines)} machines" if analysis.machines else ""
+    facts = (f"{counted(len(experiment.programs), 'program')}, {counted(len(experiment.variants), 'variant')}, {counted(analysis.blocks, 'block')}{on}, "
+             f"{analysis.runs} runs, seed {experiment.seed}, {machine.get('time', 'time unknown')}")
+    found = [contrasts.table(experiment, analysis), by_program.side_by_side(experiment, analysis), *by_program.tables(experiment, runs, analysis),
+             *tables(experiment, analysis), *(fleet.tables(experiment, analysis.machines, machines) if analysis.machines else ())]
+    asked = experiment.headline
+    sampling = {"the lab's own sampling": words.sampling_cost(runs), "other processes": words.other_processes(runs)}
     return Page(
         title=experiment.title or experiment.name,
         note=experiment.note,
         facts=facts,
         verdict=tuple(words.verdict(experiment, analysis)),
-        warnings=tuple(words.warnings(experiment, runs, analysis)) + tuple(fleet.shared_kernels(machine.get("machines", {}))),
+        warnings=(*words.warnings(experiment, runs, analysis), *fleet.shared_kernels(machines)),
         figures=tuple(charts.figures(experiment, runs, analysis)),
-        tables=tuple(_headline_first(experiment, [*_headline_tables(experiment, runs, analysis), *tables(experiment, analysis),
-                                                  *fleet.tables(experiment, analysis, machine.get("machines", {}))])),
+        tables=tuple(sorted(filter(None, found), key=lambda t: asked.index(t.asked_by) if t.asked_by in asked else len(asked))),
         runs=tuple(runs),
         table=RunTable.of(runs),
-        machine=tuple(_machine_rows(machine)) + _sampling(runs) + tuple(("not measured", m.removeprefix("Not measured: ")) for m in words.missing(runs)),
+        machine=(*_machine_rows(machine), *((name, text) for name, text in sampling.items() if text), *(("not measured", m) for m in words.missing(runs))),
         commands=tuple(_commands(experiment, runs)),
         experiment=experiment,
         analysis=analysis,
     )
-
-
-def _headline_tables(experiment: Experiment, runs: Sequence[Run], analysis: Analysis):
-    made = (contrasts.table(experiment, analysis), by_program.side_by_side(experiment, analysis), *by_program.tables(experiment, runs, analysis))
-    return [table for table in made if table]
-
-
-def _headline_first(experiment: Experiment, found: list[Table]) -> list[Table]:
-    """In the order in which the headline asks; what it does not ask for comes after."""
-    asked = experiment.headline
-    return sorted(found, key=lambda t: asked.index(t.asked_by) if t.asked_by in asked else len(asked))
-
-
-def _sampling(runs: Sequence[Run]) -> tuple[tuple[str, str], ...]:
-    told = (("the lab's own sampling", words.sampling_cost(runs)), ("other processes", words.other_processes(runs)))
-    return tuple((name, text) for name, text in told if text)
 
 
 def _machine_rows(machine: dict):
@@ -83,9 +69,7 @@ def _machine_rows(machine: dict):
         if key not in ("contenders", "machines", "kernel_instance") and value is not None:
             yield key.replace("_", " "), str(value)
     for name, found in machine.get("contenders", {}).items():
-        told = []
-        for executable in found["executables"].values():
-            told.append(executable["version"] or (executable["path"] or "").rpartition("/")[2])
+        told = [e["version"] or (e["path"] or "").rpartition("/")[2] for e in found["executables"].values()]
         if found.get("package") or found.get("library"):
             told.append(found.get("package") or found["library"].rpartition("/")[2])
         yield f"variant {name}", "; ".join(dict.fromkeys(t for t in told if t)) or "–"

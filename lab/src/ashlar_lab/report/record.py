@@ -1,13 +1,10 @@
 """A result that is kept with the project: small, and free of the paths of the machine it was made on."""
 
-from __future__ import annotations
-
-import csv
-import io
 import json
 import math
 
 from ashlar_lab.report import units
+from ashlar_lab.report.exports import csv_line
 from ashlar_lab.report.page import Page
 
 _RUN_METRICS = ("wall_s", "user_s", "sys_s", "peak_mib", "mean_mib", "gc_count", "gc_time_ms", "allocated_objects", "live_bytes",
@@ -31,13 +28,9 @@ def as_csv(page: Page) -> str:
     """One line per run, failed ones included."""
     metrics = [m for m in _metrics(page) if any(m in r.metrics for r in page.runs)]
     knob = ["knob"] if page.experiment.sweeps() else []
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(["block", "position", "program", "variant", *knob, "role", "state", "load", *metrics])
-    for r in page.runs:
-        writer.writerow([r.block, r.position, r.program, r.variant, *([r.value or ""] if knob else []), r.role, r.state, f"{r.load:.2f}",
-                         *(f"{r.metrics[m]:.6g}" if m in r.metrics else "" for m in metrics)])
-    return out.getvalue()
+    rows = ([r.block, r.position, r.program, r.variant, *([r.value or ""] if knob else []), r.role, r.state, f"{r.load:.2f}",
+             *(f"{r.metrics[m]:.6g}" if m in r.metrics else "" for m in metrics)] for r in page.runs)
+    return "".join(map(csv_line, (["block", "position", "program", "variant", *knob, "role", "state", "load", *metrics], *rows)))
 
 
 def _metrics(page: Page) -> list[str]:

@@ -1,7 +1,5 @@
 """The short form for the terminal: verdict, warnings, the first tables. Plain Markdown in a pipe."""
 
-from __future__ import annotations
-
 from ashlar.tables import show_parts
 from ashlar_lab.report import units
 from ashlar_lab.report.page import Page

@@ -1,7 +1,5 @@
 """How a metric is called and how its values are written. The unit is the end of the metric's name."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 
@@ -57,6 +55,11 @@ def number(value: float | None) -> str:
 def level(found: Level | None) -> str:
     """The plain value of a metric in one arm."""
     return number(found.mean.value) if found else "–"
+
+
+def counted(n: int, noun: str) -> str:
+    """`1 block`, `2 blocks`."""
+    return f"{n} {noun}{'s' if n != 1 else ''}"
 
 
 def ratio(value: float | None, digits: int = 2) -> str:

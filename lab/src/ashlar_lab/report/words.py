@@ -1,7 +1,5 @@
 """The verdict and the warnings, in plain sentences that carry their uncertainty."""
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Sequence
@@ -37,7 +35,7 @@ def verdict(experiment: Experiment, analysis: Analysis) -> list[str]:
         said = _single(experiment, analysis)
     else:
         said = _ratio_sentences(experiment, analysis)
-    return said + fleet.verdict(experiment, analysis)
+    return said + (fleet.verdict(experiment, analysis.machines) if analysis.machines else [])
 
 
 def _range(experiment: Experiment, curve) -> str:
@@ -140,26 +138,21 @@ def _single(experiment: Experiment, analysis: Analysis) -> list[str]:
             if (level := analysis.level(program.name, experiment.baseline, metric))]
 
 
-def _metrics_of_interest(experiment: Experiment, analysis: Analysis) -> list[str]:
-    return list(dict.fromkeys([*analysis.served(), experiment.time_metric, experiment.space_metric]))
-
-
 def _ratio_sentences(experiment: Experiment, analysis: Analysis) -> list[str]:
     found = []
     for variant in experiment.variants:
         if variant.name == experiment.baseline:
             continue
-        for metric in _metrics_of_interest(experiment, analysis):
+        for metric in dict.fromkeys([*analysis.served(), experiment.time_metric, experiment.space_metric]):
             floor = analysis.floor(metric)
             summary = next((s for s in analysis.summaries if s.variant == variant.name and s.metric == metric), None)
             of_variant = [r for r in analysis.ratios if r.variant == variant.name and r.metric == metric]
             if summary:
                 found.append(f"{variant.name}, {units.in_sentence(metric)}: {_judged(summary.ratio, experiment.baseline, floor, metric)} "
-                             f"(geometric mean over {summary.programs} program{'s' if summary.programs != 1 else ''}).{_exceptions(of_variant, metric, floor)}")
-            else:
-                for r in of_variant:
-                    if fleet.depends(analysis, r.program, r.variant, r.at_value, metric):
-                        continue  # said machine by machine
+                             f"(geometric mean over {units.counted(summary.programs, 'program')}).{_exceptions(of_variant, metric, floor)}")
+                continue
+            for r in of_variant:
+                if not fleet.depends(analysis, r.program, r.variant, r.at_value, metric):  # that is said machine by machine
                     at = f" at {variant.knob}={r.at_value}" if r.at_value else ""
                     found.append(f"{variant.name}{at}, {units.in_sentence(metric)}: {_judged(r.ratio, experiment.baseline, floor, metric)}.")
     return found
@@ -187,10 +180,7 @@ def _judged(e: Estimate, baseline: str, floor: float, metric: str) -> str:
 
 def _exceptions(ratios, metric: str, floor: float) -> str:
     worse = [r for r in ratios if differs(r.ratio, floor) and (r.ratio.value > 1) != units.more_is_better(metric)]
-    if not worse:
-        return ""
-    names = ", ".join(f"{r.program} {units.ratio(r.ratio.value)}" for r in worse)
-    return f" Worse for {names}."
+    return f" Worse for {', '.join(f'{r.program} {units.ratio(r.ratio.value)}' for r in worse)}." if worse else ""
 
 
 def warnings(experiment: Experiment, runs: Sequence[Run], analysis: Analysis) -> list[str]:
@@ -198,40 +188,33 @@ def warnings(experiment: Experiment, runs: Sequence[Run], analysis: Analysis) ->
     found = []
     table = Table.of(runs)
     good = _Good(table)
-    bad = len(table) - int((table.state == table.states.index(OK)).sum()) if OK in table.states else len(table)
-    if bad:
+    if bad := len(table) - table.counts().get(OK, 0):
         kinds = ", ".join(f"{n} {state}" for state, n in analysis.failures.items())
         found.append(f"{bad} of {len(table)} runs did not succeed ({kinds}). They are listed below and are in no figure; find out why before believing the rest.")
     if analysis.blocks < LEAST_BLOCKS:
         found.append(f"{_blocks(analysis.blocks)} too few for intervals and verdicts: {LEAST_BLOCKS} are the least, and 10 make firm statements. Add blocks with --resume and --blocks.")
     elif analysis.blocks < 10:
         found.append(f"Only {analysis.blocks} blocks: intervals are wide, and 10 is the least for a firm statement. Add blocks with --resume and --blocks.")
-    found += fleet.warnings(experiment, analysis)
+    found += fleet.warnings(experiment, analysis.machines) if analysis.machines else []
     cpu, wall = good.column("cpu_s"), good.column("wall_s")
     shared = int(((cpu > 0.05) & (wall > 1.3 * cpu + 0.05) & np.isnan(good.column("requests_per_s"))).sum())
     if shared > 0.1 * max(1, good.count):
         found.append(f"In {shared} of {good.count} runs the program waited for the CPU or for input (wall time more than 1.3 times CPU time). "
                      "On a shared machine read CPU time, or measure when it is quiet.")
     found += _disturbed(good, runs)
-    if analysis.curves:
-        fewest = min(len(c.points) for c in analysis.curves)
-        if fewest < 7:
-            found.append(f"A curve rests on {fewest} knob values; 7 or more, spaced geometrically, make a, b and c worth reading.")
-    floor = analysis.floor(experiment.time_metric)
-    if floor > 0.03:
+    if (fewest := min((len(c.points) for c in analysis.curves), default=7)) < 7:
+        found.append(f"A curve rests on {fewest} knob values; 7 or more, spaced geometrically, make a, b and c worth reading.")
+    if (floor := analysis.floor(experiment.time_metric)) > 0.03:
         found.append(f"The baseline differs from itself by {units.percent(floor, signed=False)} in {units.in_sentence(experiment.time_metric)} (the A/A arm). "
                      "Smaller differences than that mean nothing here; add blocks or quiet the machine.")
-    clear = [r for r in analysis.noise if r.metric == experiment.time_metric and r.ratio.excludes(1.0)]
-    if clear:
+    if clear := [r for r in analysis.noise if r.metric == experiment.time_metric and r.ratio.excludes(1.0)]:
         found.append("The A/A arm's interval excludes 1 for " + ", ".join(r.program for r in clear) + ". One in twenty does so by chance; more means the order or the machine biases the result.")
     found += _drift(experiment, good)
-    short = good.programs(wall < 0.1)
-    if short:
+    if short := good.programs(wall < 0.1):
         found.append(f"{', '.join(short)} runs under 0.1 s: start-up dominates and memory has few samples. Give it more work.")
     for complaint in list(dict.fromkeys(f"{r.program}: {c}" for r in runs for c in r.complaints))[:3]:
         found.append(f"{complaint}.")
-    left = good.programs(good.column("left_behind") > 0)
-    if left:
+    if left := good.programs(good.column("left_behind") > 0):
         found.append(f"{', '.join(left)} left processes behind when it ended; they were killed. Time after the main process's end is not counted.")
     return found
 
@@ -293,10 +276,8 @@ def _drift(experiment: Experiment, good: _Good) -> list[str]:
         place[own[:len(own) // 3]], place[own[len(own) - len(own) // 3:]] = 1, 2
     of_run = place[np.searchsorted(blocks, good.block)]
     moved = []
-    for group in np.unique(np.stack([good.arm, good.machine]), axis=1).T:
-        own = (good.arm == group[0]) & (good.machine == group[1]) if len(moved) < _DRIFT_GROUPS else None
-        if own is None:
-            break
+    for arm, machine in np.unique(np.stack([good.arm, good.machine]), axis=1).T[:_DRIFT_GROUPS]:
+        own = (good.arm == arm) & (good.machine == machine)
         first, last = time[own & (of_run == 1)], time[own & (of_run == 2)]
         if len(first) and len(last) and min(first.min(), last.min()) > 0:
             moved.append(math.log(np.median(last) / np.median(first)))
@@ -329,4 +310,4 @@ def missing(runs: Sequence[Run]) -> list[str]:
     by_reason: dict[str, list[str]] = {}
     for name, why in found.items():
         by_reason.setdefault(why, []).append(name)
-    return [f"Not measured: {', '.join(sorted(names))}: {why}." for why, names in by_reason.items()]
+    return [f"{', '.join(sorted(names))}: {why}." for why, names in by_reason.items()]

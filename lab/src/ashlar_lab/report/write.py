@@ -1,7 +1,5 @@
 """The forms of a report, each a file or some."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 

@@ -1,22 +1,20 @@
 """The store: one SQLite file, one row per run, raw samples kept as compressed JSON."""
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 import itertools
 import json
 import os
-import secrets
 import sqlite3
 import zlib
 from collections.abc import Iterable
 from pathlib import Path
 
 from ashlar.errors import BadInput
-from ashlar_lab.experiment.model import Arm, Experiment
+from ashlar.files import begin_beside
+from ashlar_lab.experiment.model import Experiment
 from ashlar_lab.store.run import OK, Run
-from ashlar_lab.store.table import Row, Runs, Table
+from ashlar_lab.store.table import REPEATS, Row, Runs, Table
 
 # Raised when a column comes or changes its meaning.
 FORMAT_VERSION = 3
@@ -65,28 +63,21 @@ class Store:
         folder = path.parent
         if not folder.is_dir():
             raise BadInput(f"the folder {folder} of the store does not exist; make it, or name another store with --store")
-        probe = folder / f".ashlar-{secrets.token_hex(16)}.probe"
         try:
-            os.close(os.open(probe, os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_WRONLY))
+            probe, descriptor = begin_beside(path, 0o600)
+            os.close(descriptor)
             probe.unlink()
         except OSError as error:
             raise BadInput(f"cannot write the store {path}: {error.strerror}; name a writable place with --store") from None
 
     @staticmethod
-    def check_can_replace(path: Path) -> None:
-        """Complain about a file that is no store, and about a place that cannot be written."""
-        if path.exists():
-            Store.open(path).__exit__()
-        else:
-            Store.check_can_create(path)
-
-    @staticmethod
     def create(path: Path, experiment: Experiment, machine: dict) -> "Store":
         """Make a new store; it exists under its name only when its tables are complete."""
         Store.check_can_create(path)
-        partial = path.with_name(f".ashlar-{secrets.token_hex(16)}.new")
+        partial = path
         try:
-            os.close(os.open(partial, os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_WRONLY, 0o666))
+            partial, descriptor = begin_beside(path, 0o666)
+            os.close(descriptor)
             connection = sqlite3.connect(partial)
             connection.executescript(_SCHEMA)
             connection.executemany("INSERT INTO meta VALUES (?, ?)", [
@@ -95,7 +86,8 @@ class Store:
             connection.close()
             partial.rename(path)
         except (OSError, sqlite3.Error) as error:
-            partial.unlink(missing_ok=True)
+            if partial != path:
+                partial.unlink(missing_ok=True)
             raise BadInput(f"cannot write the store {path}: {error}; name a writable place with --store") from None
         return Store.open(path)
 
@@ -106,7 +98,7 @@ class Store:
             raise BadInput(f"there is no store {path}; give a file that 'ashlar-lab compare' wrote")
         try:
             mode = "rw" if os.access(path, os.W_OK) else "ro"
-            connection = sqlite3.connect(f"file:{_quoted(path)}?mode={mode}", uri=True)
+            connection = sqlite3.connect(f"{path.resolve().as_uri()}?mode={mode}", uri=True)
             application = connection.execute("PRAGMA application_id").fetchone()[0]
             version = connection.execute("PRAGMA user_version").fetchone()[0]
         except sqlite3.Error as error:
@@ -162,8 +154,7 @@ class Store:
         """Replace the stopping rule of the stored experiment; what is measured must stay the same."""
         if experiment.identity() != self._meta("identity"):
             raise BadInput(f"{self.path} holds another experiment; resume it without changing variants, knobs or programs")
-        with self._connection:
-            self._connection.execute("UPDATE meta SET value = ? WHERE key = 'experiment'", (experiment.to_json(),))
+        self._set_meta("experiment", experiment.to_json())
 
     def add(self, run: Run) -> None:
         """Add one run; it is on disk when this returns."""
@@ -207,16 +198,9 @@ class Store:
 
     def rows(self, blocks: int = 0, with_checks: bool = True) -> Iterable[Row]:
         """What a table needs of every run, in no order; `blocks` is added to the numbers of the blocks."""
-        kinds: dict[tuple, tuple] = {}
-        decode = json.JSONDecoder().raw_decode
         chosen = "1" if with_checks else "block >= 0"
-        for block, position, metrics, *told in self._connection.execute(
-                f"SELECT block, position, metrics, program, variant, value, role, state, reason, checksum, machine FROM run WHERE {chosen}"):
-            key = tuple(told)
-            kind = kinds.get(key)
-            if kind is None:
-                kind = kinds[key] = (Arm(*key[:4]), *key[4:])
-            yield (block + blocks if block >= 0 else block, position, kind, decode(metrics)[0])
+        for block, position, metrics, *repeats in self._connection.execute(f"SELECT block, position, metrics, {', '.join(REPEATS)} FROM run WHERE {chosen}"):
+            yield (block + blocks if block >= 0 else block, position, tuple(repeats), json.loads(metrics))
 
     def blocks_end(self) -> int:
         """One more than the highest block."""
@@ -235,12 +219,6 @@ def _run(row: dict) -> Run:
     for column in _PACKED:
         row[column] = json.loads(zlib.decompress(row[column]))
     return Run.of(row)
-
-
-def _quoted(path: Path) -> str:
-    from urllib.parse import quote
-
-    return quote(os.fsencode(path.resolve()))
 
 
 def refuse_unlike(first: dict, second: dict, what: str) -> None:

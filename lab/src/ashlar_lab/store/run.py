@@ -1,7 +1,5 @@
 """One run: what was started, what came out, what it cost."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 from dataclasses import dataclass, field

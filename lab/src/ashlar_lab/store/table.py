@@ -5,8 +5,6 @@ rows of one matrix per set of metric names. `Runs` is a list of whole runs that 
 store it lists only some.
 """
 
-from __future__ import annotations
-
 from array import array
 from collections.abc import Iterable, Sequence
 
@@ -15,8 +13,10 @@ import numpy as np
 from ashlar_lab.experiment.model import Arm
 from ashlar_lab.store.run import OK, Run
 
-# One row of a table as it is read: block, position, what repeats (arm, state, reason, checksum, machine), metrics.
-Row = tuple[int, int, tuple[Arm, str, str, str | None, str], dict[str, float]]
+# What repeats from row to row; the first four are the arm.
+REPEATS = ("program", "variant", "value", "role", "state", "reason", "checksum", "machine")
+# One row of a table as it is read: block, position, REPEATS, metrics.
+Row = tuple[int, int, tuple[str | None, ...], dict[str, float]]
 
 
 class Table:
@@ -32,13 +32,11 @@ class Table:
             position.append(p)
             kind.append(kinds.setdefault(repeats, len(kinds)))
             names = tuple(metrics)
-            part = parts.get(names)
-            if part is None:
-                part = parts[names] = (array("i"), array("d"))
-            part[0].append(at)
-            part[1].extend(metrics.values())
+            rows_with, values = parts.setdefault(names, (array("i"), array("d")))
+            rows_with.append(at)
+            values.extend(metrics.values())
         self.block, self.position, of_kind = (np.frombuffer(c, dtype=np.int32) if c else np.zeros(0, np.int32) for c in (block, position, kind))
-        columns = list(zip(*kinds)) or [()] * 5
+        columns = list(zip(*((Arm(*k[:4]), *k[4:]) for k in kinds))) or [()] * 5
         (self.arms, self.arm), (self.states, self.state), (self.reasons, self.reason), (self.checksums, self.checksum), (self.machines, self.machine) = (
             _coded(column, of_kind) for column in columns)
         self._parts = [(names, np.frombuffer(at, dtype=np.int32), np.frombuffer(values, dtype=np.float64).reshape(len(at), len(names)))
@@ -51,8 +49,7 @@ class Table:
         """The table of these runs, or the one that `Runs` has already."""
         if isinstance(runs, Runs) and runs.table is not None:
             return runs.table
-        return Table(((r.block, r.position, (r.arm, r.state, r.reason, r.checksum, r.machine), r.metrics) for r in runs),
-                     {m for r in runs for m in r.told})
+        return Table(((r.block, r.position, tuple(getattr(r, name) for name in REPEATS), r.metrics) for r in runs), {m for r in runs for m in r.told})
 
     def __len__(self) -> int:
         return len(self.block)

@@ -1,7 +1,5 @@
 """The contenders the lab knows by name, and how a variant becomes a command and an environment."""
 
-from __future__ import annotations
-
 import dataclasses
 import difflib
 import glob
@@ -50,11 +48,8 @@ def understands(variant: Variant, setting: str) -> bool:
 def library_file(known: Base) -> str | None:
     """The shared library of a preloaded allocator on this machine, or None when it is not installed."""
     machine = platform.machine()
-    for pattern in known.files:
-        found = sorted(glob.glob(pattern.format(multiarch=f"{machine}-linux-gnu", machine=machine)))
-        if found:
-            return found[-1]
-    return None
+    found = (sorted(glob.glob(pattern.format(multiarch=f"{machine}-linux-gnu", machine=machine))) for pattern in known.files)
+    return next((files[-1] for files in found if files), None)
 
 
 def completed(variant: Variant) -> Variant:

@@ -1,7 +1,5 @@
 """What a built-in contender has to say about itself."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -40,6 +38,6 @@ def in_one_variable(variable: str, separator: str, form: Callable[[str, str], st
     return environment
 
 
-def as_variables(names: dict[str, str]) -> Callable[[dict[str, str]], dict[str, str]]:
-    """An environment function that renames settings to variables."""
-    return lambda settings: {names[k]: v for k, v in settings.items() if k in names}
+def as_variables(meanings: dict[str, str]) -> Callable[[dict[str, str]], dict[str, str]]:
+    """An environment function of settings that are variables: the meaning of each begins with the variable's name."""
+    return lambda settings: {meanings[k].partition(":")[0]: v for k, v in settings.items() if k in meanings}

@@ -1,18 +1,15 @@
 """malloc replacements that Debian ships, put in front of libc with LD_PRELOAD."""
 
-from __future__ import annotations
-
 from ashlar_lab.variants.base import Base, as_variables, in_one_variable
 
 _LIB = "/usr/lib/{multiarch}/"
 
-GLIBC = Base(
-    "glibc",
-    "the C library's own malloc",
-    {"arena_max": "MALLOC_ARENA_MAX: arenas at most", "trim_threshold": "MALLOC_TRIM_THRESHOLD_: bytes kept at the top",
-     "mmap_threshold": "MALLOC_MMAP_THRESHOLD_: bytes from which blocks are mapped singly"},
-    as_variables({"arena_max": "MALLOC_ARENA_MAX", "trim_threshold": "MALLOC_TRIM_THRESHOLD_", "mmap_threshold": "MALLOC_MMAP_THRESHOLD_"}),
-)
+_OF_GLIBC = {"arena_max": "MALLOC_ARENA_MAX: arenas at most", "trim_threshold": "MALLOC_TRIM_THRESHOLD_: bytes kept at the top",
+             "mmap_threshold": "MALLOC_MMAP_THRESHOLD_: bytes from which blocks are mapped singly"}
+_OF_MIMALLOC = {"reset_delay": "MIMALLOC_RESET_DELAY: milliseconds until unused pages go back", "purge_delay": "MIMALLOC_PURGE_DELAY: the same from version 2.1"}
+_OF_TCMALLOC = {"release_rate": "TCMALLOC_RELEASE_RATE: 0 never gives memory back, 10 eagerly"}
+
+GLIBC = Base("glibc", "the C library's own malloc", _OF_GLIBC, as_variables(_OF_GLIBC))
 JEMALLOC = Base(
     "jemalloc",
     "jemalloc",
@@ -25,8 +22,8 @@ JEMALLOC = Base(
 MIMALLOC = Base(
     "mimalloc",
     "mimalloc",
-    {"reset_delay": "MIMALLOC_RESET_DELAY: milliseconds until unused pages go back", "purge_delay": "MIMALLOC_PURGE_DELAY: the same from version 2.1"},
-    as_variables({"reset_delay": "MIMALLOC_RESET_DELAY", "purge_delay": "MIMALLOC_PURGE_DELAY"}),
+    _OF_MIMALLOC,
+    as_variables(_OF_MIMALLOC),
     package="libmimalloc2.0",
     files=(_LIB + "libmimalloc.so.2.0", _LIB + "libmimalloc.so.2", _LIB + "libmimalloc.so.2.*", _LIB + "libmimalloc.so.3"),
     library="libmimalloc",
@@ -34,8 +31,8 @@ MIMALLOC = Base(
 TCMALLOC = Base(
     "tcmalloc",
     "tcmalloc of gperftools, without profilers",
-    {"release_rate": "TCMALLOC_RELEASE_RATE: 0 never gives memory back, 10 eagerly"},
-    as_variables({"release_rate": "TCMALLOC_RELEASE_RATE"}),
+    _OF_TCMALLOC,
+    as_variables(_OF_TCMALLOC),
     package="libtcmalloc-minimal4",
     files=(_LIB + "libtcmalloc_minimal.so.4",),
     library="libtcmalloc",

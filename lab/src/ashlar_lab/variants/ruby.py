@@ -1,7 +1,5 @@
 """Ruby's collectors: which library, how it grows, and Ashlar's own settings."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 
@@ -10,9 +8,9 @@ from ashlar.memory.native import cache_directory
 from ashlar_lab.variants.base import Base, as_variables
 
 _VARIABLES = {
-    "library": "RUBY_GC_LIBRARY",
-    "space_overhead": "ASHLAR_SPACE_OVERHEAD",
-    "exchange_rate": "ASHLAR_EXCHANGE_RATE",
+    "library": "RUBY_GC_LIBRARY: the modular collector to load, such as default or ashlar",
+    "space_overhead": "ASHLAR_SPACE_OVERHEAD: per cent of memory that may be garbage, or auto",
+    "exchange_rate": "ASHLAR_EXCHANGE_RATE: per cent of memory that one per cent of CPU time is worth",
     "memory_limit": "ASHLAR_MEMORY_LIMIT",
     "heap_growth_factor": "RUBY_GC_HEAP_GROWTH_FACTOR",
     "heap_growth_max_slots": "RUBY_GC_HEAP_GROWTH_MAX_SLOTS",
@@ -26,11 +24,7 @@ _VARIABLES = {
     "oldmalloc_limit": "RUBY_GC_OLDMALLOC_LIMIT",
     "oldmalloc_limit_max": "RUBY_GC_OLDMALLOC_LIMIT_MAX",
 }
-_MEANING = {name: variable for name, variable in _VARIABLES.items()}
-_MEANING["library"] = "RUBY_GC_LIBRARY: the modular collector to load, such as default or ashlar"
-_MEANING["space_overhead"] = "ASHLAR_SPACE_OVERHEAD: per cent of memory that may be garbage, or auto"
-_MEANING["exchange_rate"] = "ASHLAR_EXCHANGE_RATE: per cent of memory that one per cent of CPU time is worth"
-_MEANING["ruby"] = "the interpreter to put where the command says {ruby}"
+_MEANING = {**_VARIABLES, "ruby": "the interpreter to put where the command says {ruby}"}
 
 
 def _mapped(settings: dict[str, str]) -> str | None:
@@ -76,10 +70,6 @@ def _interpreter(base: str, variable: str, kind: str, settings: dict[str, str]) 
     return found.absolute()
 
 
-def _find_stock(settings: dict[str, str]) -> dict[str, str]:
-    return {"ruby": str(_interpreter("ruby-stock", "RUBY_STOCK", "stock", settings))}
-
-
 def _find_ashlar(settings: dict[str, str]) -> dict[str, str]:
     ruby = _interpreter("ruby-ashlar", "RUBY", "modular", settings)
     library = settings.get("library") or os.environ.get("ASHLAR_GC_LIBRARY") or "ashlar"
@@ -94,7 +84,8 @@ def _beside(settings: dict[str, str]) -> str | None:
 
 
 STOCK = Base("ruby-stock", "the stock Ruby that this project builds, or RUBY_STOCK: `ruby` in the command is this one",
-             {"growth": _GROWTH, **{k: v for k, v in _MEANING.items() if k not in _OWN}}, _stock_environment, found=_find_stock, path=_beside,
+             {"growth": _GROWTH, **{k: v for k, v in _MEANING.items() if k not in _OWN}}, _stock_environment,
+             found=lambda settings: {"ruby": str(_interpreter("ruby-stock", "RUBY_STOCK", "stock", settings))}, path=_beside,
              sweeps={"growth": ("12", "25", "50", "100", "200", "400", "800")})
 ASHLAR = Base("ruby-ashlar", "Ruby on Ashlar, built by this project, or RUBY with ASHLAR_GC_LIBRARY: `ruby` in the command is this one",
               {k: _MEANING[k] for k in ("space_overhead", "exchange_rate", "memory_limit", "library", "ruby")}, as_variables(_VARIABLES), _mapped, found=_find_ashlar, path=_beside,

@@ -5,8 +5,6 @@ so that what else the worker does counts as what it is: another process. The req
 when standard input ends, the worker is gone, and the agent stops its program and ends.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import signal

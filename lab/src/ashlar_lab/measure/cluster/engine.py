@@ -6,8 +6,6 @@ only those that were started with `--resources ashlar=1` measure. The rest is Da
 a worker that died to another, and to bring the plug-in with the files to workers that come later.
 """
 
-from __future__ import annotations
-
 import contextlib
 import logging
 import sys

@@ -6,8 +6,6 @@ right by the agent, which knows the folder. What is installed (under /usr and th
 and what the user says is there, must be there with the same content. What nobody names has to be added: `--ship PATH`.
 """
 
-from __future__ import annotations
-
 import hashlib
 import io
 import json
@@ -15,7 +13,7 @@ import os
 import re
 import shutil
 import tarfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -24,7 +22,8 @@ import ashlar_lab
 from ashlar.errors import BadInput
 from ashlar.memory import launcher, native
 from ashlar_lab import variants
-from ashlar_lab.experiment.model import Experiment
+from ashlar_lab.experiment.model import Experiment, Variant
+from ashlar_lab.experiment.typed import in_every_string
 from ashlar_lab.measure import serve
 
 # Stands for the folder of the comparison, which has another path in every worker.
@@ -46,82 +45,59 @@ class Parcel:
     digests: dict[str, str]
 
 
-def packed(experiment: Experiment, ships: Iterable[str] = (), there: Iterable[str] = ()) -> Parcel:
+def packed(experiment: Experiment, ships: Sequence[str] = (), there: Sequence[str] = ()) -> Parcel:
     """The parcel of an experiment. `ships` are further files and folders that travel, `there` are paths that do not."""
-    made = _Maker([os.path.abspath(p) for p in there])
-    for path in ships:
-        if not os.path.exists(path):
-            raise BadInput(f"--ship {path}: there is no such file or folder")
-        made.travels.add(os.path.abspath(path))
-    for path in made.declared_there:
-        if not os.path.exists(path):
-            raise BadInput(f"--there {path}: there is no such file or folder here, so that nothing can be checked")
-        made.check(path)
-    for program in experiment.programs:
-        for variant in experiment.variants:
-            for value in variant.values or (None,):
-                made.start(experiment, program, variant, value)
-    return Parcel(_placed(experiment, made.travels | made.folders), made.archive(), made.there, made.digests)
-
-
-class _Maker:
-    def __init__(self, declared_there: list[str]):
-        self.declared_there = declared_there
-        self.travels: set[str] = set()
-        self.folders: set[str] = set()  # where programs run
-        self.there: dict[str, str] = {}
-        self.digests: dict[str, str] = {}
-
-    def start(self, experiment: Experiment, program, variant, value) -> None:
-        """Everything that one start names."""
-        begin = variants.start_of(experiment, program, variant, value)
+    for option, paths, why in (("--ship", ships, ""), ("--there", there, " here, so that nothing can be checked")):
+        for path in paths:
+            if not os.path.exists(path):
+                raise BadInput(f"{option} {path}: there is no such file or folder{why}")
+    travels, declared = set(map(os.path.abspath, ships)), list(map(os.path.abspath, there))
+    needed = dict.fromkeys(declared)  # what must be there, by path or bare name
+    folders = set()  # where programs run
+    for arm in experiment.arms():
+        program, variant = experiment.program(arm.program), experiment.variant(arm.variant)
+        start = variants.start_of(experiment, program, variant, arm.value)
         folder = variant.directory or program.directory or os.getcwd()
-        self.folders.add(folder)
-        executable = begin.command[0]
-        if "/" in executable:
-            self.named(executable, folder)
-        else:
-            self.check((variants.executable(begin) if begin.path else None) or executable)
-        for word in (*begin.command[1:], *begin.environment.values(), *variant.settings.values(), *variant.environment.values()):
-            for part in (word, *re.split(r"[=:,]", word), word[2:] if word.startswith("-") else ""):
-                if part and "\n" not in part:
-                    self.named(part, folder)
-        if begin.preload:
-            self.named(begin.preload, folder)
+        folders.add(folder)
+        if "/" not in start.command[0]:
+            needed[(variants.executable(start) if start.path else None) or start.command[0]] = None
+        for path in _named(start, variant, folder):
+            if path.startswith(_INSTALLED) or any(f"{path}/".startswith(f"{p}/") for p in declared):
+                needed[path] = None
+            else:
+                travels.add(path)
+    found = {name: name if "/" in name else shutil.which(name) for name in needed}
+    checked = {name: _digest(path) for name, path in found.items() if path and os.path.isfile(path)}
+    files = sorted({file for path in travels for file in _files(path)})
+    return Parcel(_placed(experiment, travels | folders), _archive(files, folders), checked, {**checked, **{file: _digest(file) for file in files}})
 
-    def named(self, name: str, folder: str) -> None:
-        """Something that a command may name: where there is such a file or folder it travels, or must be there."""
-        path = os.path.normpath(os.path.join(folder, name))
-        if not os.path.exists(path) or path.startswith(_NO_FILES) or path == "/" or f"{folder}/".startswith(f"{path}/"):
-            return
-        if path.startswith(_INSTALLED) or any(f"{path}/".startswith(f"{p}/") for p in self.declared_there):
-            self.check(path)
-        else:
-            self.travels.add(path)
 
-    def check(self, name: str) -> None:
-        path = name if "/" in name else shutil.which(name)
-        if path and os.path.isfile(path):
-            self.there[name] = self.digests[name] = _digest(path)
+def _named(start: variants.Start, variant: Variant, folder: str) -> Iterator[str]:
+    """The files and folders that one start names, as far as they are there: those travel, or must be there."""
+    names = [start.command[0] if "/" in start.command[0] else "", start.preload or ""]
+    for word in (*start.command[1:], *start.environment.values(), *variant.settings.values(), *variant.environment.values()):
+        names += [part for part in (word, *re.split(r"[=:,]", word), word[2:] if word.startswith("-") else "") if "\n" not in part]
+    for path in (os.path.normpath(os.path.join(folder, name)) for name in names if name):
+        if os.path.exists(path) and not path.startswith(_NO_FILES) and path != "/" and not f"{folder}/".startswith(f"{path}/"):
+            yield path
 
-    def archive(self) -> bytes:
-        """A tar of all that travels, and of the lab with its native programs, so that a machine needs neither it nor a compiler."""
-        files = sorted({file for path in self.travels for file in _files(path)})
-        total = sum(map(os.path.getsize, files))
-        if total > LARGEST_BYTES:
-            largest = max(files, key=os.path.getsize)
-            raise BadInput(f"{total / 2**30:.1f} GiB would travel to every machine, the largest file being {largest}; put it on the machines and say "
-                           f"--there {largest}, or ship less")
-        self.digests |= {file: _digest(file) for file in files}
-        content = io.BytesIO()
-        with tarfile.open(fileobj=content, mode="w:gz", compresslevel=1, dereference=True) as tar:
-            for folder in sorted(self.folders):
-                tar.add(folder, f"files{folder}", recursive=False)
-            for file in files:
-                tar.add(file, f"files{file}")
-            for file, place in _lab():
-                tar.add(file, f"lab/{place}")
-        return content.getvalue()
+
+def _archive(files: list[str], folders: set[str]) -> bytes:
+    """A tar of all that travels, and of the lab with its native programs, so that a machine needs neither it nor a compiler."""
+    total = sum(map(os.path.getsize, files))
+    if total > LARGEST_BYTES:
+        largest = max(files, key=os.path.getsize)
+        raise BadInput(f"{total / 2**30:.1f} GiB would travel to every machine, the largest file being {largest}; put it on the machines and say "
+                       f"--there {largest}, or ship less")
+    content = io.BytesIO()
+    with tarfile.open(fileobj=content, mode="w:gz", compresslevel=1, dereference=True) as tar:
+        for folder in sorted(folders):
+            tar.add(folder, f"files{folder}", recursive=False)
+        for file in files:
+            tar.add(file, f"files{file}")
+        for file, place in _lab():
+            tar.add(file, f"lab/{place}")
+    return content.getvalue()
 
 
 def _placed(experiment: Experiment, paths: set[str]) -> dict:
@@ -129,16 +105,12 @@ def _placed(experiment: Experiment, paths: set[str]) -> dict:
     known = "|".join(re.escape(p) for p in sorted(paths - {"/"}, key=len, reverse=True)) or "(?!)"
     found = re.compile(rf"(^-[A-Za-z]|(?<![\w.-]))({known})(?![\w.-])")
 
-    def put(value):
-        if isinstance(value, str):
-            return found.sub(lambda m: f"{m[1]}{ROOT}/files{m[2]}", value)
-        if isinstance(value, list):
-            return [put(v) for v in value]
-        return {k: v if k == "name" else put(v) for k, v in value.items()} if isinstance(value, dict) else value
+    def put(one: dict) -> dict:
+        return {**in_every_string(lambda text: found.sub(lambda m: f"{m[1]}{ROOT}/files{m[2]}", text), one), "name": one["name"]}
 
     raw = json.loads(experiment.to_json())
     programs = [{**put(p), "directory": f"{ROOT}/files{p['directory'] or os.getcwd()}"} for p in raw["programs"]]
-    return {**raw, "programs": programs, "variants": put(raw["variants"])}
+    return {**raw, "programs": programs, "variants": list(map(put, raw["variants"]))}
 
 
 def _files(path: str) -> Iterator[str]:

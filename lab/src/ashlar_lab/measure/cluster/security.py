@@ -3,13 +3,13 @@
 A scheduler and its workers run what whoever reaches them sends.
 """
 
-from __future__ import annotations
-
+import contextlib
 import ipaddress
 import re
 import socket
 import ssl
 from dataclasses import dataclass
+from urllib.parse import urlsplit
 
 from ashlar.errors import BadInput
 
@@ -58,21 +58,13 @@ def in_the_clear(address: str) -> str:
     """Why an address must not be used: nothing guards it. Empty where TLS does, or where it is on this machine."""
     if encrypts(address) or address.startswith("inproc://"):
         return ""
-    host = re.sub(r"^[a-z]+://", "", address).rstrip("/").rpartition(":")[0].strip("[]")
-    try:
-        found = {entry[4][0] for entry in socket.getaddrinfo(host, None)}
-    except OSError:
-        found = {host}
-    if found and all(map(_is_loopback, found)):
+    host = urlsplit(address).hostname
+    found = []
+    with contextlib.suppress(OSError):  # a name that nobody knows is not this machine's
+        found = [ipaddress.ip_address(entry[4][0]) for entry in socket.getaddrinfo(host, None)]
+    if found and all(a.is_loopback for a in found):
         return ""
     return f"{host} is not on this machine and the connection is not encrypted, so whoever reaches it could run commands there"
-
-
-def _is_loopback(address: str) -> bool:
-    try:
-        return ipaddress.ip_address(address.partition("%")[0]).is_loopback
-    except ValueError:
-        return False
 
 
 def security_of(address: str, tls: Tls):

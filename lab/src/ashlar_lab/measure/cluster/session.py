@@ -4,13 +4,11 @@ A block is measured whole on one machine, and is in the store whole or not at al
 `--resume` gives out the blocks that it lacks.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import socket
 import time
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from ashlar.errors import BadInput
@@ -33,12 +31,10 @@ _RETURN_S = 300.0
 
 
 def measure_on(address: str, experiment: Experiment, store_path: Path, resume: bool = False, quiet: bool = False,
-               ships: Iterable[str] = (), there: Iterable[str] = (), tls: Tls = Tls()) -> bool:
+               ships: Sequence[str] = (), there: Sequence[str] = (), tls: Tls = Tls()) -> bool:
     """Measure on the cluster at `address`. False when Ctrl-C ended it early; every block that came is kept then, and where `Unfinished` is raised,
     too."""
     check_address(address, tls)
-    if not resume:
-        Store.check_can_create(store_path)
     parcel = packed(experiment, ships, there)
     store = _continued(Store.open(store_path), experiment, parcel) if resume else None
     with FleetProgress(experiment, quiet) as progress, Cluster(address, tls) as cluster, _Session(experiment, parcel, cluster, store, store_path, progress) as session:
@@ -108,12 +104,8 @@ class _Session:
             self._give_out(self._look())
             for block, said in self.cluster.finished(_LOOK_EVERY_S):
                 self._came(block, said)
-            if self._over_budget(time.monotonic() - began):
+            if self.whole and self.experiment.stop.over_budget(time.monotonic() - began):
                 return
-
-    def _over_budget(self, seconds: float) -> bool:
-        budget = self.experiment.stop.budget_s
-        return budget is not None and seconds > budget and self.whole > 0
 
     # --- who is there ---
 
