@@ -109,8 +109,8 @@ if needed "$programs" rails; then
   eval "$exports"
 fi
 ! needed "$variants" stock-jemalloc || ensure_jemalloc
-# The programs of shop.rb.
-case ,$programs in *,forked-site,* | *,small-site,*) use_bundled_gems logger ;; esac
+# What shop.rb and forked_site.rb load.
+case ,$programs in *,forked-site,* | *,small-site,*) use_bundled_gems logger rdoc racc ;; esac
 
 for file in "${files[@]}"; do
   [[ ${programs_of[$file]-} ]] || continue
