@@ -1,1 +1,2 @@
 exclude(/\Atest_moving_(arrays|strings|hashes)_(down|up)_heaps\z/, "wants one compaction to move 50,000 objects that do not suit their cells; while everything moves, the collections before it have moved most of them")
+exclude(:test_moving_objects_between_heaps, "wants one compaction to move 50,000 objects that have outgrown their cells; on Ruby 4.0 the GC.start before it has moved them, because everything moves") unless RUBY_VERSION.start_with?("3.")
