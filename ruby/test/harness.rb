@@ -102,6 +102,22 @@ module Claims
   end
 end
 
+# Begins a program that asks what a forked child copies: `private_kib` is the memory that a process shares with no other, and
+# `in_a_child` says ok when its block, run in a child, has not aborted.
+IN_A_CHILD = <<~'RUBY'
+  def private_kib = File.read("/proc/self/smaps_rollup")[/^Private_Dirty:\s+(\d+)/, 1].to_i
+
+  def in_a_child
+    pid = fork do
+      yield
+      exit!(0)
+    end
+    Process.wait(pid)
+    abort unless $?.success?
+    puts "ok"
+  end
+RUBY
+
 # claim "what is true" do ... end; `only: "ashlar"` for what no other collector does, and
 # `only: "module"` for what is true of the library alone, `"inside"` and `"libruby"` of a Ruby
 # with Ashlar inside, and of one with a libruby.so. `ruby: "3.4"` for what is true of that version

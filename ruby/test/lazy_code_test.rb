@@ -868,7 +868,7 @@ end
 
 lazy_claim "a forked child that runs code for the first time copies the caches of code, and not what lies beside other code" do
   # The methods differ in size, so that their records are of all size classes.
-  ruby_ok <<~'RUBY'
+  ruby_ok IN_A_CHILD + <<~'RUBY'
     class Page; def a(x) = x; def b(x) = x; end
     eval 12_000.times.map { |i| <<~CODE }.join
       def method_#{i}(page, first = #{i}, key: first)
@@ -880,19 +880,14 @@ lazy_claim "a forked child that runs code for the first time copies the caches o
     page = Page.new
     method_1(page)
     GC.start
-    def private_kib = File.read("/proc/self/smaps_rollup")[/^Private_Dirty:\s+(\d+)/, 1].to_i
     private_kib
-    pid = fork do
+    in_a_child do
       private_kib
       before = private_kib
       names.each { |name| send(name, page) }
       grown = private_kib - before
       # All caches of code together are about 2.5 MiB. Among other payloads they lie on pages of 6 MiB.
       abort "#{grown} KiB are copied" if grown > 5_000
-      exit!(0)
     end
-    Process.wait(pid)
-    abort unless $?.success?
-    puts "ok"
   RUBY
 end

@@ -95,12 +95,11 @@ claim "instance variables written by compiled code keep young objects alive" do
 end
 
 claim "a forked process that marks compiled code does not copy its memory", only: "inside" do
-  ruby_ok <<~'RUBY', "--yjit", "--yjit-call-threshold=1"
+  ruby_ok IN_A_CHILD + <<~'RUBY', "--yjit", "--yjit-call-threshold=1"
     3_000.times { |i| eval("def m#{i}(a) = a ? (a > #{i} ? a + 1 : a - 1) : 0") }
     3_000.times { |i| [1, nil, 5_000].each { |a| send(:"m#{i}", a) } }
     Process.warmup
-    def private_kib = File.read("/proc/self/smaps_rollup")[/^Private_Dirty:\s+(\d+)/, 1].to_i
-    pid = fork do
+    in_a_child do
       GC.start(full_mark: false)
       before = private_kib
       GC.start
@@ -109,10 +108,6 @@ claim "a forked process that marks compiled code does not copy its memory", only
       blocks_kib = RubyVM::YJIT.runtime_stats[:compiled_block_count] * 96 / 1024
       abort "few blocks" if blocks_kib < 1_000
       abort "#{grown} KiB are copied, and the blocks take #{blocks_kib}" if grown > blocks_kib / 2
-      exit!(0)
     end
-    Process.wait(pid)
-    abort unless $?.success?
-    puts "ok"
   RUBY
 end
