@@ -5,6 +5,9 @@
 #   gems       the folder in it for GEM_PATH
 # `step` runs the other functions.
 
+# shellcheck source=scripts/ruby/bundled-gems.sh
+. "$(dirname "${BASH_SOURCE[0]}")/../ruby/bundled-gems.sh"
+
 SUITE=trixie
 NATIVE_PACKAGES=(libsqlite3-dev libxml2-dev libxslt1-dev pkg-config)
 
@@ -81,13 +84,13 @@ end
 SPECIFICATION
 }
 
-# bundled_gems NAME...: gems that come with Ruby's source, or from the folder BUNDLED_GEMS; the Rubies under test are built without them.
+# bundled_gems NAME...: copies of them; the Rubies under test are built without them.
 bundled_gems() {
-  local name found bundled=${BUNDLED_GEMS:-$RUBY_SOURCE/.bundle/gems}
+  local name found
   for name in "$@"; do
-    found=$(find "$bundled" -maxdepth 1 -name "$name-[0-9]*" | head -n 1)
+    found=$(bundled_gem "$name")
     [[ $found ]] || {
-      echo "$bundled has no $name; a checkout of Ruby lacks the gems that a release bundles, and BUNDLED_GEMS may name a folder with them" >&2
+      echo "$(bundled_gems_folder) has no $name; a checkout of Ruby lacks the gems that a release bundles, and BUNDLED_GEMS may name a folder with them" >&2
       return 1
     }
     mkdir -p "$gems/gems"

@@ -7,7 +7,7 @@ here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 # shellcheck source=scripts/ruby/messages.sh
 . "$here/../ruby/messages.sh"
 trap - ERR # what is run here says itself what was wrong
-unset VARIANTS
+unset VARIANTS RUBYLIB
 # shellcheck disable=SC2034 # for setup.sh
 inside=yes
 # shellcheck source=scripts/bench/setup.sh

@@ -12,6 +12,8 @@ here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 . "$here/../ruby/rubies.sh"
 # shellcheck source=scripts/ruby/inside.sh
 . "$here/../ruby/inside.sh"
+# shellcheck source=scripts/ruby/bundled-gems.sh
+. "$here/../ruby/bundled-gems.sh"
 
 all=(bigdecimal strscan sqlite3 nokogiri bcrypt ffi)
 HELPER_SUITE=trixie
@@ -32,7 +34,8 @@ RUBY_STOCK=$(ruby_folder stock)/prefix/bin/ruby
 APT_STATE=$CACHE/apt
 sources=$CACHE/native-gems
 work=$CLONE/build/native-gems
-bundled=${BUNDLED_GEMS:-$SOURCE/.bundle/gems}
+# shellcheck disable=SC2034 # bundled-gems.sh
+RUBY_SOURCE=$SOURCE
 mkdir -p "$sources" "$work"
 
 # The helpers, unpacked and not installed: sets `rspec`, options for a Ruby, and GEM_PATH.
@@ -53,9 +56,6 @@ find_helpers() {
     [[ ! -d $library ]] || rspec=(-I "$library" "${rspec[@]}")
   done
 }
-
-# bundled_gem NAME: its folder, or nothing.
-bundled_gem() { find "$bundled" -maxdepth 1 -name "$1-[0-9]*" 2>/dev/null | head -n 1; }
 
 # missing_for GEM: a gem that Ruby bundles, that this one's tests need, and that is not there; or nothing.
 missing_for() {
@@ -173,7 +173,7 @@ for gem in "${wanted[@]}"; do
   absent=$(missing_for "$gem")
   if [[ $absent ]]; then
     skipped=$((skipped + 1))
-    echo "skipped $gem: $bundled has no $absent; BUNDLED_GEMS may name another folder"
+    echo "skipped $gem: $(bundled_gems_folder) has no $absent; BUNDLED_GEMS may name another folder"
     continue
   fi
   say "$gem: compiling it and running its tests"
