@@ -7,6 +7,8 @@
     not(thread_sanitizer)
 ))]
 
+#[allow(dead_code, missing_docs, unreachable_pub)]
+mod process;
 #[allow(dead_code, unreachable_pub)]
 #[path = "../examples/toy_vm.rs"]
 mod toy_vm;
@@ -20,25 +22,12 @@ const ELSEWHERE_BYTES: usize = 32 * MIB;
 /// What a small heap takes beside its blocks and as many bytes for its tables.
 const ROUNDING_BYTES: usize = 4 * MIB;
 
-/// Bytes of address space that the process has.
-fn taken_bytes() -> usize {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap();
-    let line = status.lines().find(|line| line.starts_with("VmSize:"));
-    let kib = line.unwrap().split_whitespace().nth(1).unwrap();
-    kib.parse::<usize>().unwrap() << 10
-}
-
 #[test]
 fn a_heap_leaves_the_rest_of_the_program_what_was_named_or_is_refused() {
-    let before_bytes = taken_bytes();
+    let before_bytes = process::status_bytes("VmSize:");
     for limit_mib in [40, 64, 80, 128, 512, 4096, 65_536] {
         let limit_bytes = before_bytes + limit_mib * MIB;
-        let limit = libc::rlimit {
-            rlim_cur: limit_bytes as u64,
-            rlim_max: libc::RLIM_INFINITY,
-        };
-        // SAFETY: reads the structure it is given.
-        assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_AS, &limit) }, 0);
+        process::limit(libc::RLIMIT_AS, limit_bytes as u64);
         let elsewhere_bytes = before_bytes + ELSEWHERE_BYTES;
         let Ok(shared) = Shared::reserve_beside(elsewhere_bytes) else {
             let left_bytes = limit_bytes - elsewhere_bytes;

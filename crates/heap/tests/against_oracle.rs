@@ -5,6 +5,8 @@
 //! `ASHLAR_TEST_CASES` sets how many programs are run.
 
 #[allow(missing_docs, unreachable_pub)]
+mod cases;
+#[allow(missing_docs, unreachable_pub)]
 mod model;
 #[allow(unreachable_pub)]
 #[path = "../examples/toy_vm.rs"]
@@ -13,26 +15,11 @@ mod toy_vm;
 use ashlar_heap::ParallelMarking;
 use model::op::Op;
 use proptest::prelude::*;
-use proptest::test_runner::FileFailurePersistence;
 
-fn config(cases: u32) -> ProptestConfig {
-    let asked = std::env::var("ASHLAR_TEST_CASES").ok().map(|cases| {
-        cases
-            .parse()
-            .unwrap_or_else(|_| panic!("ASHLAR_TEST_CASES={cases}: give a number of cases"))
-    });
+fn config() -> ProptestConfig {
     ProptestConfig {
-        cases: if cfg!(miri) {
-            2
-        } else {
-            asked.unwrap_or(cases)
-        },
         max_shrink_iters: 1_500,
-        failure_persistence: (!cfg!(miri)).then(|| {
-            let file = "tests/regressions/against_oracle.txt";
-            Box::new(FileFailurePersistence::Direct(file)) as _
-        }),
-        ..ProptestConfig::default()
+        ..cases::config(100, "tests/regressions/against_oracle.txt")
     }
 }
 
@@ -60,7 +47,7 @@ fn op() -> impl Strategy<Value = Op> {
 const LENGTH: usize = if cfg!(miri) { 40 } else { 300 };
 
 proptest! {
-    #![proptest_config(config(100))]
+    #![proptest_config(config())]
 
     /// Whatever a program does, the heap holds what the oracle says.
     #[test]

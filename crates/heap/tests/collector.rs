@@ -1,35 +1,19 @@
 //! What the collector promises, one claim in each test, through the public interface.
 
-#[allow(unreachable_pub)]
+#[allow(dead_code, missing_docs, unreachable_pub)]
+mod program;
+#[allow(dead_code, unreachable_pub)]
 #[path = "../examples/toy_vm.rs"]
 mod toy_vm;
 
-use std::ptr::NonNull;
 use std::time::Duration;
 
 use ashlar_heap::{
-    for_tests::Kind, Allocation, AllocationCache, Cell, CellRange, CellState, Evacuation, Heap,
-    PaceOptions, Progress, Request, Scope, Shared, Stage, Stress, Urgency, WidthIndex, WorkBudget,
-    BLOCK_BYTES,
+    for_tests::Kind, Allocation, Cell, CellRange, CellState, Evacuation, Heap, PaceOptions,
+    Progress, Request, Scope, Stage, Stress, Urgency, WidthIndex, WorkBudget, BLOCK_BYTES,
 };
+use program::{with_program, Program, MIB};
 use toy_vm::{Shape, ToyVm};
-
-const MIB: usize = 1 << 20;
-
-/// A program on a heap of its own: it allocates, stores and keeps roots.
-struct Program<'heap> {
-    heap: &'heap Heap<'heap, ToyVm<'heap>>,
-    cache: NonNull<AllocationCache<'heap>>,
-}
-
-fn with_program(region_bytes: usize, run: impl FnOnce(&mut Program<'_>)) {
-    let shared = Shared::reserve(region_bytes).unwrap();
-    let heap = Heap::new(ToyVm::new(&shared), &shared, PaceOptions::default()).unwrap();
-    let cache = heap.new_cache();
-    run(&mut Program { heap: &heap, cache });
-    // SAFETY: nobody uses the cache any more.
-    unsafe { heap.drop_cache(cache) };
-}
 
 /// [`with_program`], for a minor, a major and a full collection.
 fn with_each_scope(run: impl Fn(&mut Program<'_>, Scope)) {
@@ -43,46 +27,22 @@ impl Program<'_> {
         self.try_tagged(7, shape, urgency)
     }
 
-    fn try_tagged(&mut self, tag: usize, shape: Shape, urgency: Urgency) -> Allocation {
-        // SAFETY: this program alone uses the cache.
-        let cache = unsafe { self.cache.as_mut() };
-        toy_vm::try_new_object(self.heap, cache, tag, shape, urgency)
-    }
-
     fn object(&mut self, shape: Shape) -> Cell {
         self.tagged(7, shape)
-    }
-
-    fn tagged(&mut self, tag: usize, shape: Shape) -> Cell {
-        match self.try_tagged(tag, shape, Urgency::MustAllocate) {
-            Allocation::Allocated(cell) => cell,
-            other => panic!("{other:?}"),
-        }
-    }
-
-    fn root(&self, cell: Cell) {
-        self.heap.vm().roots.borrow_mut().push(cell.address());
     }
 
     /// A protected object with `references` references that is a root and old.
     fn old_root(&mut self, references: usize) -> Cell {
         let cell = self.object(plain(references));
         self.root(cell);
-        for _ in 0..3 {
-            self.minor();
-        }
-        assert!(self.heap.region().state(cell).is_old());
+        self.grow_old();
+        assert!(self.state(cell).is_old());
         cell
     }
 
-    fn store(&self, parent: Cell, index: usize, child: Cell) {
-        // SAFETY: the tests store into live objects only.
-        unsafe { toy_vm::store(self.heap, parent, index, Some(child), true) };
-    }
-
-    fn store_without_barrier(&self, parent: Cell, index: usize, child: Cell) {
-        // SAFETY: the tests store into live objects only.
-        unsafe { toy_vm::store(self.heap, parent, index, Some(child), false) };
+    /// Does as many minor collections as a young cell has to survive.
+    fn grow_old(&self) {
+        (0..3).for_each(|_| self.minor());
     }
 
     fn minor(&self) {
@@ -106,14 +66,6 @@ impl Program<'_> {
         assert!(self.state(cell).is_settled());
         assert!(!self.state(cell).is_on_boundary());
         cell
-    }
-
-    fn state(&self, cell: Cell) -> CellState {
-        self.heap.region().state(cell)
-    }
-
-    fn drop_roots(&self) {
-        self.heap.vm().roots.borrow_mut().clear();
     }
 
     /// Notes that what the program has taken will last, much more than is handed out between two
@@ -140,14 +92,9 @@ impl Program<'_> {
     /// Begins a collection in slices and goes on until all roots so far are black, while a long
     /// list is still to be marked.
     fn begin_slices(&mut self, scope: Scope) {
-        let mut list = self.object(plain(1));
+        self.keep_list(1001);
         // The list is the first root: what is made grey last is traced first.
-        self.heap.vm().roots.borrow_mut().insert(0, list.address());
-        for _ in 0..1000 {
-            let next = self.object(plain(1));
-            self.store(list, 0, next);
-            list = next;
-        }
+        self.heap.vm().roots.borrow_mut().rotate_right(1);
         let roots = self.heap.vm().roots.borrow().len();
         while self.heap.stage() != Stage::Tracing {
             assert_eq!(self.slice(scope, 1), Progress::Marking);
@@ -170,15 +117,12 @@ impl Program<'_> {
 
     /// The last cell of the list that is still to be marked.
     fn end_of_list(&self) -> Cell {
-        // SAFETY: the list is a root, and what it refers to lives with it.
-        let last = unsafe {
-            let mut last = Cell::from_address(self.heap.vm().roots.borrow()[0]);
-            while let Some(next) = toy_vm::load(last, 0) {
-                last = next;
-            }
-            last
-        };
-        assert!(!self.heap.region().state(last).is_marked());
+        // SAFETY: the list is a root.
+        let mut last = unsafe { Cell::from_address(self.heap.vm().roots.borrow()[0]) };
+        while let Some(next) = self.load(last, 0) {
+            last = next;
+        }
+        assert!(!self.state(last).is_marked());
         last
     }
 
@@ -199,10 +143,6 @@ impl Program<'_> {
                 return scope;
             }
         }
-    }
-
-    fn lives(&self, cell: Cell) -> bool {
-        self.heap.region().cell_at(cell.address()).is_some()
     }
 
     fn live_cells(&self) -> usize {
@@ -254,15 +194,15 @@ fn a_cell_is_old_after_three_collections_and_an_unprotected_one_stays_young() {
         p.root(unprotected);
         for _ in 0..2 {
             p.minor();
-            assert!(!p.heap.region().state(protected).is_old());
+            assert!(!p.state(protected).is_old());
         }
         p.minor();
-        assert!(p.heap.region().state(protected).is_old());
+        assert!(p.state(protected).is_old());
         for _ in 0..5 {
             p.full();
             p.minor();
         }
-        assert!(!p.heap.region().state(unprotected).is_old());
+        assert!(!p.state(unprotected).is_old());
     });
 }
 
@@ -314,7 +254,7 @@ fn cells_that_fill_holes_do_not_change_how_many_new_blocks_there_may_be() {
 fn a_minor_collection_keeps_old_garbage_and_a_full_one_frees_it() {
     with_program(16 * MIB, |p| {
         let cell = p.old_root(0);
-        p.heap.vm().roots.borrow_mut().clear();
+        p.drop_roots();
         p.minor();
         assert!(p.lives(cell));
         p.full();
@@ -331,9 +271,9 @@ fn what_an_old_cell_refers_to_becomes_old_with_all_it_refers_to() {
         p.store(parent, 0, child);
         p.minor();
         for cell in [child, grandchild] {
-            assert!(p.heap.region().state(cell).is_old());
+            assert!(p.state(cell).is_old());
         }
-        assert!(!p.heap.region().state(parent).is_remembered());
+        assert!(!p.state(parent).is_remembered());
     });
 }
 
@@ -352,7 +292,7 @@ fn a_young_cell_reached_first_from_a_root_and_then_from_an_old_cell_takes_its_ch
         p.minor();
         p.minor();
         assert!(p.lives(child) && p.lives(grandchild));
-        assert!(p.heap.region().state(grandchild).is_old());
+        assert!(p.state(grandchild).is_old());
     });
 }
 
@@ -363,7 +303,7 @@ fn an_old_unprotected_cell_is_traced_at_every_minor_collection() {
         let holder = p.object(unprotected(1));
         p.store(parent, 0, holder);
         p.minor();
-        assert!(p.heap.region().state(holder).is_old());
+        assert!(p.state(holder).is_old());
         for _ in 0..4 {
             let child = p.object(plain(0));
             p.store_without_barrier(holder, 0, child);
@@ -424,9 +364,7 @@ fn what_an_old_cell_refers_to_for_a_while_only_does_not_grow_old() {
         }
         // The latest child stays, and grows old by itself.
         assert!(p.state(parent).is_remembered());
-        for _ in 0..3 {
-            p.minor();
-        }
+        p.grow_old();
         for cell in latest {
             assert!(p.lives(cell) && p.state(cell).is_old());
         }
@@ -438,8 +376,7 @@ fn what_an_old_cell_refers_to_for_a_while_only_does_not_grow_old() {
 fn a_cell_that_gives_up_its_barrier_needs_none_from_then_on() {
     with_program(16 * MIB, |p| {
         let parent = p.old_root(1);
-        // SAFETY: live objects of this heap.
-        unsafe { p.heap.unprotect(parent) };
+        p.unprotect(parent);
         for _ in 0..3 {
             let child = p.object(plain(0));
             p.store_without_barrier(parent, 0, child);
@@ -462,9 +399,8 @@ fn what_is_stored_into_a_black_cell_while_tracing_is_marked() {
         p.store(storing, 1, child);
         p.store(target, 1, storing);
         p.collect(scope);
-        // SAFETY: both are live.
-        let (stored, left) = unsafe { (toy_vm::load(target, 0), toy_vm::load(storing, 1)) };
-        assert_eq!((stored, left), (Some(child), None));
+        let left = [p.load(target, 0), p.load(storing, 1)];
+        assert_eq!(left, [Some(child), None]);
         assert!(p.lives(child));
     });
 }
@@ -498,7 +434,7 @@ fn a_black_cell_that_gives_up_its_barrier_while_tracing_is_traced_again_at_the_e
         }
         p.begin_slices(scope);
         // A minor collection traces what is remembered when the list has been traced.
-        while !p.heap.region().state(parent).is_unprotected() {
+        while !p.state(parent).is_unprotected() {
             assert_eq!(p.slice(scope, 1), Progress::Marking);
         }
         let child = p.object(plain(0));
@@ -516,8 +452,7 @@ fn one_barrier_covers_any_number_of_stores() {
         for (index, child) in children.iter().enumerate() {
             p.store_without_barrier(parent, index, *child);
         }
-        // SAFETY: live objects of this heap.
-        unsafe { p.heap.write_barrier_all(parent) };
+        p.barrier_all(parent);
         p.minor();
         assert!(children.iter().all(|child| p.lives(*child)));
     });
@@ -583,18 +518,10 @@ fn a_settled_cell_is_noted_also_while_a_major_collection_clears_or_traces() {
                 p.slice(Scope::Major, 1);
                 assert_eq!(p.heap.stage(), Stage::Clearing);
             } else {
-                p.heap
-                    .vm()
-                    .roots
-                    .borrow_mut()
-                    .retain(|&root| root != old.address());
+                p.unroot(old);
                 p.begin_slices(Scope::Major);
             }
-            p.heap
-                .vm()
-                .roots
-                .borrow_mut()
-                .retain(|&root| root != old.address());
+            p.unroot(old);
             p.store(settled, 0, old);
             assert!(p.state(settled).is_on_boundary());
             p.end_slices();
@@ -611,14 +538,9 @@ fn a_settled_cell_that_is_written_to_without_a_barrier_is_on_the_boundary() {
         let (all, unprotected) = (p.settled_root(1), p.settled_root(1));
         for (settled, is_unprotected) in [(all, false), (unprotected, true)] {
             let old = p.old_root(0);
-            p.heap
-                .vm()
-                .roots
-                .borrow_mut()
-                .retain(|&root| root != old.address());
+            p.unroot(old);
             if is_unprotected {
-                // SAFETY: live objects of this heap.
-                unsafe { p.heap.unprotect(settled) };
+                p.unprotect(settled);
                 p.major();
                 assert!(!p.lives(old));
                 let old = p.object(plain(0));
@@ -627,8 +549,7 @@ fn a_settled_cell_that_is_written_to_without_a_barrier_is_on_the_boundary() {
                 assert!(p.lives(old) && p.state(settled).is_on_boundary());
             } else {
                 p.store_without_barrier(settled, 0, old);
-                // SAFETY: live objects of this heap.
-                unsafe { p.heap.write_barrier_all(settled) };
+                p.barrier_all(settled);
                 p.major();
                 assert!(p.lives(old));
             }
@@ -648,10 +569,7 @@ fn a_boundary_that_has_no_room_makes_the_next_collection_a_full_one() {
                 p.slice(Scope::Major, 1);
                 assert_eq!(p.heap.stage(), Stage::Clearing);
             }
-            p.heap.set_stress(Stress {
-                mark_stack_cells_max: 1,
-                ..Stress::default()
-            });
+            p.limit_marking(1);
             let children: Vec<Cell> = settled
                 .iter()
                 .map(|&parent| {
@@ -729,8 +647,7 @@ fn a_cell_that_moves_from_a_white_cell_to_a_black_one_is_kept() {
         p.store(last, 0, hidden);
         p.slice(Scope::Full, 1);
         p.store(black, 0, hidden);
-        // SAFETY: the cell is live, and has a reference.
-        unsafe { toy_vm::store(p.heap, last, 0, None, false) };
+        p.clear(last, 0);
         p.end_slices();
         assert!(p.lives(hidden));
     });
@@ -742,17 +659,15 @@ fn what_is_stored_into_a_cell_that_has_become_black_since_the_barrier_is_kept() 
         p.begin_slices(Scope::Full);
         let last = p.end_of_list();
         let child = p.object(plain(0));
-        let ambiguous = &p.heap.vm().ambiguous_roots;
-        ambiguous.borrow_mut().push(child.address());
-        // SAFETY: live objects of this heap.
-        unsafe { p.heap.write_barrier(last, child) };
-        while !p.heap.region().state(last).is_marked() {
+        p.push_on_stack(&[child]);
+        p.barrier(last, child);
+        while !p.state(last).is_marked() {
             p.heap
                 .between_barrier_and_store(|| p.slice(Scope::Full, 50));
         }
         assert_eq!(p.heap.stage(), Stage::Tracing);
         p.store_without_barrier(last, 0, child);
-        ambiguous.borrow_mut().clear();
+        p.empty_stack();
         p.end_slices();
         assert!(p.lives(child));
     });
@@ -766,18 +681,16 @@ fn what_is_stored_into_a_cell_that_has_become_old_since_the_barrier_is_kept() {
             if is_exact_root_too {
                 p.root(parent);
             }
-            let ambiguous = &p.heap.vm().ambiguous_roots;
-            ambiguous.borrow_mut().push(parent.address());
+            p.push_on_stack(&[parent]);
             p.minor();
             p.minor();
             let child = p.object(plain(0));
-            ambiguous.borrow_mut().push(child.address());
-            // SAFETY: live objects of this heap.
-            unsafe { p.heap.write_barrier(parent, child) };
+            p.push_on_stack(&[child]);
+            p.barrier(parent, child);
             p.heap.between_barrier_and_store(|| p.minor());
-            assert!(p.heap.region().state(parent).is_old());
+            assert!(p.state(parent).is_old());
             p.store_without_barrier(parent, 0, child);
-            ambiguous.borrow_mut().clear();
+            p.empty_stack();
             p.minor();
             assert!(p.lives(child), "{is_exact_root_too}");
         });
@@ -797,37 +710,29 @@ fn what_is_stored_into_an_old_cell_that_was_white_for_the_barrier_is_kept() {
         while p.heap.stage() != Stage::Tracing {
             p.slice(Scope::Full, 1);
         }
-        assert!(!p.heap.region().state(parent).is_marked());
+        assert!(!p.state(parent).is_marked());
         let child = p.object(plain(0));
-        let ambiguous = &p.heap.vm().ambiguous_roots;
-        ambiguous
-            .borrow_mut()
-            .extend([parent, child].map(Cell::address));
-        // SAFETY: live objects of this heap.
-        unsafe { p.heap.write_barrier(parent, child) };
+        p.push_on_stack(&[parent, child]);
+        p.barrier(parent, child);
         p.heap.between_barrier_and_store(|| p.end_slices());
         p.store_without_barrier(parent, 0, child);
-        ambiguous.borrow_mut().clear();
+        p.empty_stack();
         p.minor();
         assert!(p.lives(child));
     });
 }
 
 #[test]
-fn what_is_stored_into_a_cell_that_was_old_when_the_barrier_was_told_is_kept() {
+fn what_is_stored_into_a_cell_that_was_old_when_the_barrier_ran_is_kept() {
     with_each_scope(|p, scope| {
         let parent = p.old_root(1);
         let child = p.object(plain(0));
-        let ambiguous = &p.heap.vm().ambiguous_roots;
-        ambiguous
-            .borrow_mut()
-            .extend([parent, child].map(Cell::address));
-        // SAFETY: live objects of this heap.
-        unsafe { p.heap.write_barrier(parent, child) };
+        p.push_on_stack(&[parent, child]);
+        p.barrier(parent, child);
         // Whatever remembered the parent, the parent is traced and forgotten before the store.
         p.heap.between_barrier_and_store(|| p.collect(scope));
         p.store_without_barrier(parent, 0, child);
-        ambiguous.borrow_mut().clear();
+        p.empty_stack();
         p.heap.verify().unwrap();
         p.minor();
         assert!(p.lives(child), "{scope:?}");
@@ -839,22 +744,17 @@ fn a_store_without_room_to_note_what_it_is_into_makes_the_next_collection_full()
     with_program(16 * MIB, |p| {
         let parents: Vec<_> = (0..20).map(|_| p.old_root(1)).collect();
         let child = p.object(plain(0));
-        let ambiguous = &p.heap.vm().ambiguous_roots;
-        let stack = parents.iter().chain([&child]).map(|cell| cell.address());
-        ambiguous.borrow_mut().extend(stack);
-        p.heap.set_stress(Stress {
-            mark_stack_cells_max: 5,
-            ..Stress::default()
-        });
+        p.push_on_stack(&parents);
+        p.push_on_stack(&[child]);
+        p.limit_marking(5);
         for parent in &parents {
-            // SAFETY: live objects of this heap.
-            unsafe { p.heap.write_barrier(*parent, child) };
+            p.barrier(*parent, child);
         }
         p.heap.between_barrier_and_store(|| p.full());
         for parent in &parents {
             p.store_without_barrier(*parent, 0, child);
         }
-        ambiguous.borrow_mut().clear();
+        p.empty_stack();
         p.heap.verify().unwrap();
         p.ask_and_get(Scope::Minor, Scope::Full);
         assert!(p.lives(child));
@@ -877,23 +777,18 @@ fn what_a_thread_stores_that_waited_while_others_collected_is_kept() {
         with_program(16 * MIB, |p| {
             let parent = p.old_root(1);
             let child = p.object(plain(0));
-            let ambiguous = &p.heap.vm().ambiguous_roots;
             // The stack of the thread, as a cell that the others' collections see.
             let stack = p.object(unprotected(2));
             p.root(stack);
             p.store_without_barrier(stack, 0, parent);
             p.store_without_barrier(stack, 1, child);
-            // SAFETY: live objects of this heap.
-            unsafe { p.heap.write_barrier(parent, child) };
+            p.barrier(parent, child);
             collect(p);
-            ambiguous
-                .borrow_mut()
-                .extend([parent, child].map(Cell::address));
+            p.push_on_stack(&[parent, child]);
             p.heap.after_others_collected_before_store();
             p.store_without_barrier(parent, 0, child);
-            ambiguous.borrow_mut().clear();
-            // SAFETY: the stack is live, and has two references.
-            unsafe { (0..2).for_each(|at| toy_vm::store(p.heap, stack, at, None, false)) };
+            p.empty_stack();
+            (0..2).for_each(|at| p.clear(stack, at));
             p.heap.verify().unwrap();
             p.heap.finish_marking();
             p.minor();
@@ -923,8 +818,7 @@ fn a_cell_without_a_barrier_is_traced_again_at_the_end() {
         p.begin_slices(scope);
         let (first, second) = (p.object(plain(0)), p.object(plain(0)));
         p.store_without_barrier(young, 0, first);
-        // SAFETY: live objects of this heap.
-        unsafe { p.heap.unprotect(gives_up) };
+        p.unprotect(gives_up);
         p.slice(scope, 1);
         p.store_without_barrier(gives_up, 0, second);
         p.end_slices();
@@ -940,8 +834,7 @@ fn one_barrier_for_many_stores_into_a_black_cell_has_it_traced_again() {
         let children: Vec<_> = (0..3).map(|_| p.object(plain(0))).collect();
         for (index, child) in children.iter().enumerate() {
             p.store_without_barrier(black, index, *child);
-            // SAFETY: live objects of this heap.
-            unsafe { p.heap.write_barrier_all(black) };
+            p.barrier_all(black);
         }
         p.end_slices();
         assert!(children.iter().all(|child| p.lives(*child)));
@@ -952,16 +845,12 @@ fn one_barrier_for_many_stores_into_a_black_cell_has_it_traced_again() {
 fn without_room_to_note_cells_for_the_end_all_are_traced_again() {
     with_program(16 * MIB, |p| {
         let blacks: Vec<_> = (0..20).map(|_| p.old_root(1)).collect();
-        p.heap.set_stress(Stress {
-            mark_stack_cells_max: 4,
-            ..Stress::default()
-        });
+        p.limit_marking(4);
         p.begin_slices(Scope::Full);
         let children: Vec<_> = (0..20).map(|_| p.object(plain(0))).collect();
         for (black, child) in blacks.iter().zip(&children) {
             p.store_without_barrier(*black, 0, *child);
-            // SAFETY: live objects of this heap.
-            unsafe { p.heap.write_barrier_all(*black) };
+            p.barrier_all(*black);
         }
         p.end_slices();
         assert!(children.iter().all(|child| p.lives(*child)));
@@ -983,8 +872,7 @@ fn a_weak_reference_of_a_black_cell_is_cleared_as_it_is_at_the_end() {
         p.store_without_barrier(holder, 2, late);
         p.end_slices();
         assert!(!p.lives(dies) && !p.lives(replaced) && !p.lives(late));
-        // SAFETY: the holder is a root.
-        let held = [0, 1, 2].map(|index| unsafe { toy_vm::load(holder, index) });
+        let held = [0, 1, 2].map(|index| p.load(holder, index));
         assert_eq!(held, [None, Some(kept), None]);
     });
 }
@@ -1084,7 +972,7 @@ fn garbage_from_before_a_collection_in_slices_is_freed_by_it() {
         let dead_old = p.object(plain(0));
         p.store(root, 0, dead_old);
         p.minor();
-        assert!(p.heap.region().state(dead_old).is_old());
+        assert!(p.state(dead_old).is_old());
         let next = p.object(plain(0));
         p.store(root, 0, next);
         let dead_young = p.object(plain(0));
@@ -1102,8 +990,7 @@ fn a_collection_that_is_asked_for_comes_after_the_one_in_slices() {
         p.store(root, 0, child);
         p.begin_slices(Scope::Full);
         let before = p.heap.stats();
-        // SAFETY: the root is live and has a reference.
-        unsafe { toy_vm::store(p.heap, root, 0, None, false) };
+        p.clear(root, 0);
         assert!(p.heap.is_marking());
         p.full();
         assert!(!p.heap.is_marking());
@@ -1149,37 +1036,28 @@ fn marking_ends_although_every_slice_finds_more_than_it_may_do_and_only_the_last
 
 #[test]
 fn a_marking_that_begins_anew_forgets_what_it_had_found() {
-    for scope in [Scope::Minor, Scope::Major, Scope::Full] {
-        with_program(64 * MIB, |p| {
-            p.old_root(0);
-            let (kept, dead) = (p.object(plain(1)), p.object(plain(1)));
-            p.root(kept);
-            p.root(dead);
-            p.begin_slices(scope);
-            while p.heap.stage() != Stage::Tracing {
-                p.heap.advance(None, &mut WorkBudget::cells(1));
-            }
-            let full_before = p.heap.stats().full_collections;
-            p.heap.restart_marking();
-            p.heap.verify().unwrap();
-            p.heap
-                .vm()
-                .roots
-                .borrow_mut()
-                .retain(|&root| root != dead.address());
-            assert_eq!(p.heap.finish_marking(), Some(Scope::Full));
-            p.heap.finish_sweep();
-            p.heap.verify().unwrap();
-            let was_another = scope != Scope::Full;
-            assert_eq!(
-                p.heap.stats().full_collections,
-                full_before + usize::from(was_another)
-            );
-            let mut live = Vec::new();
-            p.heap.for_each_cell(|cell, _| live.push(cell));
-            assert!(live.contains(&kept) && !live.contains(&dead));
-        });
-    }
+    with_each_scope(|p, scope| {
+        p.old_root(0);
+        let (kept, dead) = (p.object(plain(1)), p.object(plain(1)));
+        p.root(kept);
+        p.root(dead);
+        p.begin_slices(scope);
+        let full_before = p.heap.stats().full_collections;
+        p.heap.restart_marking();
+        p.heap.verify().unwrap();
+        p.unroot(dead);
+        assert_eq!(p.heap.finish_marking(), Some(Scope::Full));
+        p.heap.finish_sweep();
+        p.heap.verify().unwrap();
+        let was_another = scope != Scope::Full;
+        assert_eq!(
+            p.heap.stats().full_collections,
+            full_before + usize::from(was_another)
+        );
+        let mut live = Vec::new();
+        p.heap.for_each_cell(|cell, _| live.push(cell));
+        assert!(live.contains(&kept) && !live.contains(&dead));
+    });
 }
 
 #[test]
@@ -1188,13 +1066,7 @@ fn a_cell_with_many_references_is_marked_in_parts_while_they_move_about() {
         with_program(64 * MIB, |p| {
             let tag = if hands_over { 8 } else { 7 };
             assert_eq!(toy_vm::hands_over(tag), hands_over);
-            // SAFETY: this program alone uses the cache.
-            let cache = unsafe { p.cache.as_mut() };
-            let outcome =
-                toy_vm::try_new_object(p.heap, cache, tag, plain(120), Urgency::MustAllocate);
-            let Allocation::Allocated(parent) = outcome else {
-                panic!("{outcome:?}")
-            };
+            let parent = p.tagged(tag, plain(120));
             p.root(parent);
             let children: Vec<Cell> = (0..100).map(|_| p.object(plain(0))).collect();
             for (number, &child) in children.iter().enumerate() {
@@ -1202,7 +1074,7 @@ fn a_cell_with_many_references_is_marked_in_parts_while_they_move_about() {
                 p.store(parent, number * 6 / 5, child);
             }
             let marked = || {
-                let is_marked = |child: &&Cell| p.heap.region().state(**child).is_marked();
+                let is_marked = |child: &&Cell| p.state(**child).is_marked();
                 children.iter().filter(is_marked).count()
             };
             let mut parts = Vec::new();
@@ -1212,18 +1084,16 @@ fn a_cell_with_many_references_is_marked_in_parts_while_they_move_about() {
                 p.heap.advance(scope.take(), &mut WorkBudget::cells(1));
                 parts.push(marked() - before);
                 p.heap.verify().unwrap();
-                // SAFETY: the object lives, has 120 references, and none is weak.
-                unsafe {
-                    // A reference to what is marked already makes room for others.
-                    let is_marked = |cell: Cell| p.heap.region().state(cell).is_marked();
-                    let marked_slot = (0..120)
-                        .rev()
-                        .find(|&slot| toy_vm::load(parent, slot).is_some_and(is_marked));
-                    if let Some(slot) = marked_slot {
-                        toy_vm::store(p.heap, parent, slot, None, false);
-                    }
-                    toy_vm::shift_references(parent);
+                // A reference to what is marked already makes room for others.
+                let is_marked = |&slot: &usize| {
+                    let child = p.load(parent, slot);
+                    child.is_some_and(|child| p.state(child).is_marked())
+                };
+                if let Some(slot) = (0..120).rev().find(is_marked) {
+                    p.clear(parent, slot);
                 }
+                // SAFETY: the object lives, and has no weak references.
+                unsafe { toy_vm::shift_references(parent) };
             }
             assert_eq!(parts.iter().sum::<usize>(), 100);
             assert!(*parts.iter().max().unwrap() <= 64, "{parts:?}");
@@ -1349,11 +1219,8 @@ fn a_weak_reference_is_cleared_when_its_cell_dies_and_kept_while_it_lives() {
         p.store(watcher, 0, dies);
         p.store(watcher, 1, lives);
         p.minor();
-        // SAFETY: the watcher is a root.
-        unsafe {
-            assert_eq!(toy_vm::load(watcher, 0), None);
-            assert_eq!(toy_vm::load(watcher, 1), Some(lives));
-        }
+        assert_eq!(p.load(watcher, 0), None);
+        assert_eq!(p.load(watcher, 1), Some(lives));
         assert!(p.lives(holder));
     });
 }
@@ -1363,10 +1230,8 @@ fn an_old_holder_goes_on_watching_a_young_cell() {
     with_program(16 * MIB, |p| {
         let holder = p.object(weak(1));
         p.root(holder);
-        p.minor();
-        p.minor();
-        p.minor();
-        assert!(p.heap.region().state(holder).is_old());
+        p.grow_old();
+        assert!(p.state(holder).is_old());
         let watched = p.object(plain(0));
         p.root(watched);
         p.store(holder, 0, watched);
@@ -1375,8 +1240,7 @@ fn an_old_holder_goes_on_watching_a_young_cell() {
         p.heap.vm().roots.borrow_mut().pop();
         p.minor();
         assert!(!p.lives(watched));
-        // SAFETY: the holder is a root.
-        assert_eq!(unsafe { toy_vm::load(holder, 0) }, None);
+        assert_eq!(p.load(holder, 0), None);
     });
 }
 
@@ -1392,8 +1256,7 @@ fn a_weak_reference_noted_twice_in_one_collection_is_cleared_once() {
         // once more as an old one.
         p.store(parent, 0, holder);
         p.minor();
-        // SAFETY: the holder is a root.
-        assert_eq!(unsafe { toy_vm::load(holder, 0) }, None);
+        assert_eq!(p.load(holder, 0), None);
     });
 }
 
@@ -1401,38 +1264,35 @@ fn a_weak_reference_noted_twice_in_one_collection_is_cleared_once() {
 /// cleared. What only such an object refers to is found last of all.
 #[test]
 fn what_is_marked_after_all_else_is_kept_with_all_it_refers_to() {
-    for scope in [Scope::Minor, Scope::Major, Scope::Full] {
-        for in_slices in [false, true] {
-            with_program(16 * MIB, |p| {
-                let shape = Shape {
-                    weak: 1,
-                    ..plain(2)
-                };
-                let finalizable = p.object(shape);
-                let (dying, child, grandchild) =
-                    (p.object(plain(0)), p.object(plain(1)), p.object(plain(0)));
-                p.store_without_barrier(finalizable, 0, dying);
-                p.store(finalizable, 1, child);
-                p.store(child, 0, grandchild);
-                let watcher = p.object(weak(1));
-                p.root(watcher);
-                p.store_without_barrier(watcher, 0, finalizable);
-                let cells = &p.heap.vm().finalizable;
-                cells.borrow_mut().push(finalizable.address());
-                if in_slices {
-                    p.begin_slices(scope);
-                    p.end_slices();
-                } else {
-                    p.collect(scope);
-                }
-                let kept = [finalizable, child, grandchild].map(|cell| p.lives(cell));
-                assert_eq!(kept, [true; 3], "{scope:?}, in slices: {in_slices}");
-                assert!(!p.lives(dying));
-                // SAFETY: both live.
-                let weak = unsafe { [toy_vm::load(watcher, 0), toy_vm::load(finalizable, 0)] };
-                assert_eq!(weak, [None; 2], "{scope:?}, in slices: {in_slices}");
-            });
-        }
+    for in_slices in [false, true] {
+        with_each_scope(|p, scope| {
+            let shape = Shape {
+                weak: 1,
+                ..plain(2)
+            };
+            let finalizable = p.object(shape);
+            let (dying, child, grandchild) =
+                (p.object(plain(0)), p.object(plain(1)), p.object(plain(0)));
+            p.store_without_barrier(finalizable, 0, dying);
+            p.store(finalizable, 1, child);
+            p.store(child, 0, grandchild);
+            let watcher = p.object(weak(1));
+            p.root(watcher);
+            p.store_without_barrier(watcher, 0, finalizable);
+            let cells = &p.heap.vm().finalizable;
+            cells.borrow_mut().push(finalizable.address());
+            if in_slices {
+                p.begin_slices(scope);
+                p.end_slices();
+            } else {
+                p.collect(scope);
+            }
+            let kept = [finalizable, child, grandchild].map(|cell| p.lives(cell));
+            assert_eq!(kept, [true; 3], "{scope:?}, in slices: {in_slices}");
+            assert!(!p.lives(dying));
+            let weak = [p.load(watcher, 0), p.load(finalizable, 0)];
+            assert_eq!(weak, [None; 2], "{scope:?}, in slices: {in_slices}");
+        });
     }
 }
 
@@ -1581,7 +1441,7 @@ fn a_block_without_live_cells_serves_other_widths_and_payloads() {
         let holder = p.old_root(0);
         // SAFETY: the holder is a root.
         assert!(unsafe { toy_vm::set_payload(p.heap, holder, 14 * MIB) });
-        p.heap.vm().roots.borrow_mut().clear();
+        p.drop_roots();
         p.full();
         assert_eq!(p.heap.usage().payload_bytes, 0);
     });
@@ -1914,7 +1774,7 @@ const RESERVE_BLOCKS: usize = 16;
 
 #[test]
 #[cfg_attr(miri, ignore = "too many cells for the interpreter")]
-fn the_last_blocks_are_for_telling_that_memory_is_out_and_are_kept_back_again() {
+fn the_last_blocks_are_for_reporting_that_memory_is_out_and_are_kept_back_again() {
     with_program(16 * MIB, |p| {
         let shape = plain(125);
         let fill = |p: &mut Program<'_>| {
@@ -1960,7 +1820,7 @@ fn a_full_region_is_a_value_loses_nothing_and_goes_on_after_frees() {
         // SAFETY: the head is a root.
         assert!(!unsafe { toy_vm::set_payload(p.heap, head.unwrap(), 1) });
         p.heap.verify().unwrap();
-        p.heap.vm().roots.borrow_mut().clear();
+        p.drop_roots();
         p.full();
         assert_eq!(p.live_cells(), 0);
         p.object(plain(100));
@@ -1987,10 +1847,7 @@ fn a_mark_stack_without_room_still_marks_everything() {
                 }
             }
             let objects = 1 + 16 + 256 + 4096;
-            p.heap.set_stress(Stress {
-                mark_stack_cells_max: cells_max,
-                ..Stress::default()
-            });
+            p.limit_marking(cells_max);
             for scope in [Scope::Full, Scope::Minor, Scope::Minor, Scope::Full] {
                 p.collect(scope);
                 assert_eq!(p.live_cells(), objects);
@@ -2007,13 +1864,8 @@ fn a_remembered_set_without_room_makes_the_next_collection_full() {
         for parent in &parents {
             p.root(*parent);
         }
-        p.minor();
-        p.minor();
-        p.minor();
-        p.heap.set_stress(Stress {
-            mark_stack_cells_max: 5,
-            ..Stress::default()
-        });
+        p.grow_old();
+        p.limit_marking(5);
         for parent in &parents {
             let child = p.object(plain(0));
             p.store(*parent, 0, child);

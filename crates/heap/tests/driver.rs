@@ -21,13 +21,13 @@ const MIB: usize = 1 << 20;
 /// A world that notes what the driver reports to it.
 struct Noted<'heap> {
     heap: &'heap Heap<'heap, ToyVm<'heap>>,
-    told: RefCell<Vec<&'static str>>,
+    reported: RefCell<Vec<&'static str>>,
     has_other_threads: StdCell<bool>,
 }
 
 impl Noted<'_> {
     fn note(&self, what: &'static str) {
-        self.told.borrow_mut().push(what);
+        self.reported.borrow_mut().push(what);
     }
 }
 
@@ -79,7 +79,7 @@ fn with_program(region_bytes: usize, pace: PaceOptions, run: impl FnOnce(&Progra
     let heap = Heap::new(ToyVm::new(&shared), &shared, pace).unwrap();
     let world = Noted {
         heap: &heap,
-        told: RefCell::default(),
+        reported: RefCell::default(),
         has_other_threads: StdCell::default(),
     };
     let (cache, heap) = (heap.new_cache(), &heap);
@@ -165,27 +165,30 @@ impl Program<'_> {
     }
 
     /// What was reported to the world since the latest call.
-    fn told(&self) -> String {
-        self.driver.world.told.take().join(", ")
+    fn reported(&self) -> String {
+        self.driver.world.reported.take().join(", ")
     }
 }
 
 #[test]
-fn a_collection_at_once_tells_how_far_it_is() {
+fn a_collection_at_once_reports_how_far_it_is() {
     with_usual_program(|p| {
         p.objects(1000);
         p.driver.collect(Request::EVERYTHING);
-        assert_eq!(p.told(), "stopped, begins, marking, marked, swept, goes on");
+        assert_eq!(
+            p.reported(),
+            "stopped, begins, marking, marked, swept, goes on"
+        );
         p.objects(1000);
         p.driver.collect(Request::default());
-        assert_eq!(p.told(), "stopped, begins, marking, marked, goes on");
+        assert_eq!(p.reported(), "stopped, begins, marking, marked, goes on");
         // What the previous collection left is swept first, and a compaction sweeps itself.
         p.driver.collect(Request {
             compact: Some(Evacuation::Sparse),
             ..Request::EVERYTHING
         });
         assert_eq!(
-            p.told(),
+            p.reported(),
             "stopped, swept, begins, marking, marked, swept, goes on"
         );
         assert_eq!(p.driver.heap.pauses().summary().count, 3);
@@ -193,7 +196,7 @@ fn a_collection_at_once_tells_how_far_it_is() {
 }
 
 #[test]
-fn a_collection_in_slices_is_told_piece_by_piece_and_ended_before_another() {
+fn a_collection_in_slices_is_reported_piece_by_piece_and_ended_before_another() {
     with_usual_program(|p| {
         p.driver.heap.set_stress(Stress {
             slice_cells: 50,
@@ -203,16 +206,16 @@ fn a_collection_in_slices_is_told_piece_by_piece_and_ended_before_another() {
             p.keep(p.object());
         }
         p.driver.collect_due(Wanted::default());
-        assert_eq!(p.told(), "stopped, begins, marking, goes on");
+        assert_eq!(p.reported(), "stopped, begins, marking, goes on");
         p.driver.collect_due(Wanted::default());
-        assert_eq!(p.told(), "stopped, marking, goes on");
+        assert_eq!(p.reported(), "stopped, marking, goes on");
         p.driver.collect(Request::default());
         assert_eq!(
-            p.told(),
+            p.reported(),
             "stopped, marking, marked, swept, begins, marking, marked, goes on"
         );
         p.driver.finish();
-        assert_eq!(p.told(), "stopped, swept, goes on");
+        assert_eq!(p.reported(), "stopped, swept, goes on");
     });
 }
 
@@ -231,7 +234,7 @@ fn where_payloads_fill_the_heap_slices_sweep_without_waiting_for_new_cells() {
                 cause,
                 ..Wanted::default()
             });
-            assert_eq!(p.told(), "stopped, begins, marking, marked, goes on");
+            assert_eq!(p.reported(), "stopped, begins, marking, marked, goes on");
             due_bytes = p.driver.heap.bytes_until_due();
         });
         due_bytes
@@ -248,12 +251,12 @@ fn a_stop_that_stops_other_threads_sweeps_as_much_as_it_has_time_for() {
             pauses.set_slice_time(Some(Duration::from_secs(60)));
             p.objects(50_000);
             p.driver.collect_due(Wanted::default());
-            let told = format!("stopped, begins, marking, marked, {after_marking}goes on");
-            assert_eq!(p.told(), told);
+            let reported = format!("stopped, begins, marking, marked, {after_marking}goes on");
+            assert_eq!(p.reported(), reported);
             pauses.set_slice_time(None);
             p.objects(50_000);
             p.driver.collect(Request::default());
-            p.told();
+            p.reported();
             assert!(p.driver.heap.is_sweeping());
             assert!(p.allocated(32).is_some());
             assert_eq!(p.driver.heap.is_sweeping(), !has_other_threads);
@@ -266,7 +269,10 @@ fn memory_is_out_when_all_that_is_dead_has_been_freed() {
     with_program(2 * MIB, PaceOptions::default(), |p| {
         assert!(!p.driver.last_resort(), "there is no cell yet");
         let kept = p.fill(true);
-        assert_eq!(p.told(), "stopped, begins, marking, marked, swept, goes on");
+        assert_eq!(
+            p.reported(),
+            "stopped, begins, marking, marked, swept, goes on"
+        );
         assert!(kept > 1000, "{kept}");
         p.driver.heap.vm().roots.borrow_mut().clear();
         let again = p.fill(true);

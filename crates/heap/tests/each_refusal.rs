@@ -6,6 +6,8 @@
 
 #[allow(missing_docs, unreachable_pub)]
 mod model;
+#[allow(dead_code, missing_docs, unreachable_pub)]
+mod process;
 #[allow(unreachable_pub)]
 #[path = "../examples/toy_vm.rs"]
 mod toy_vm;
@@ -295,15 +297,6 @@ fn nor_does_one_that_several_threads_mark() {
 
 // ── What is not taken back ───────────────────────────────────────────────────
 
-/// Pages of `[start, start + bytes)` that are in memory.
-fn resident_pages(start: *mut u8, bytes: usize) -> usize {
-    let mut pages = vec![0_u8; bytes / ashlar_heap::os::page_bytes()];
-    // SAFETY: there is one byte for each page.
-    let told = unsafe { libc::mincore(start.cast(), bytes, pages.as_mut_ptr()) };
-    assert_eq!(told, 0, "the range is not mapped any more");
-    pages.iter().filter(|&&page| page & 1 != 0).count()
-}
-
 #[test]
 fn address_space_that_the_system_does_not_take_back_holds_no_memory() {
     let _turn = my_turn();
@@ -313,13 +306,14 @@ fn address_space_that_the_system_does_not_take_back_holds_no_memory() {
     let start = reservation.start();
     // SAFETY: committed, and used by this test alone.
     unsafe { start.write_bytes(7, BYTES) };
-    assert!(resident_pages(start, BYTES) > 0);
+    let resident_pages = || process::resident_pages(start as usize, BYTES);
+    assert!(resident_pages() > 0);
     refusals::refuse("munmap:1".parse().ok());
     drop(reservation);
     let refused_calls = refusals::refused_calls();
     refusals::refuse(None);
     assert_eq!(refused_calls, 1);
-    assert_eq!(resident_pages(start, BYTES), 0);
+    assert_eq!(resident_pages(), 0);
     // SAFETY: the range is nobody's.
     unsafe { libc::munmap(start.cast(), BYTES) };
 }

@@ -3,6 +3,8 @@
 //! major or full collection, because no other process has their pages. `ruby/test/fork_test.rb`
 //! forks.
 
+#[allow(dead_code, missing_docs, unreachable_pub)]
+mod program;
 #[allow(dead_code, unreachable_pub)]
 #[path = "../examples/toy_vm.rs"]
 mod toy_vm;
@@ -11,31 +13,15 @@ use std::collections::BTreeSet;
 use std::ptr::NonNull;
 
 use ashlar_heap::{
-    Allocation, AllocationCache, Cell, Evacuation, Heap, PaceOptions, Request, Scope, Shared,
-    Stress, ThreadCache, Urgency, BLOCK_BYTES,
+    Allocation, Cell, Evacuation, Request, Scope, Stress, ThreadCache, Urgency, BLOCK_BYTES,
 };
-use toy_vm::{Shape, ToyVm};
+use program::{Program, MIB};
+use toy_vm::Shape;
 
-const MIB: usize = 1 << 20;
 const TAG: usize = 7;
 
-/// A program on a heap of its own.
-struct Program<'heap> {
-    heap: &'heap Heap<'heap, ToyVm<'heap>>,
-    cache: NonNull<AllocationCache<'heap>>,
-}
-
 fn with_program(run: impl FnOnce(&mut Program<'_>)) {
-    with_region(4 * MIB, run);
-}
-
-fn with_region(bytes: usize, run: impl FnOnce(&mut Program<'_>)) {
-    let shared = Shared::reserve(bytes).unwrap();
-    let heap = Heap::new(ToyVm::new(&shared), &shared, PaceOptions::default()).unwrap();
-    let cache = heap.new_cache();
-    run(&mut Program { heap: &heap, cache });
-    // SAFETY: nobody uses the cache any more.
-    unsafe { heap.drop_cache(cache) };
+    program::with_program(4 * MIB, run);
 }
 
 impl Program<'_> {
@@ -44,10 +30,7 @@ impl Program<'_> {
             data_words: 3,
             ..Shape::plain(1)
         };
-        // SAFETY: this program alone uses the cache.
-        let cache = unsafe { self.cache.as_mut() };
-        let urgency = Urgency::MustAllocate;
-        match toy_vm::try_new_object(self.heap, cache, TAG, shape, urgency) {
+        match self.try_tagged(TAG, shape, Urgency::MustAllocate) {
             Allocation::Allocated(cell) => Some(cell),
             _ => None,
         }
@@ -246,7 +229,7 @@ fn cells_that_move_leave_and_enter_blocks_that_were_inherited() {
 #[test]
 #[cfg_attr(miri, ignore)] // The interpreter takes minutes for so many cells.
 fn all_blocks_are_taken_over_before_cells_move_and_some_at_other_collections() {
-    with_region(64 * MIB, |p| {
+    program::with_program(64 * MIB, |p| {
         let theirs = p.objects(400_000);
         // Cells move from the lower blocks into the higher ones, which a collection asks about
         // last.
@@ -386,7 +369,7 @@ fn pieces_are_allocated_from_inherited_blocks_when_there_is_no_other_room() {
 }
 
 #[test]
-fn a_cache_that_was_not_told_gives_back_what_it_frees() {
+fn a_cache_that_learns_nothing_of_it_gives_back_what_it_frees() {
     with_program(|p| {
         let mut cache = p.heap.shared().thread_cache();
         let theirs = pieces(&mut cache, PIECES);

@@ -1,16 +1,14 @@
 //! Marking by several threads finds what marking by one does.
 
-#[allow(unreachable_pub)]
+#[allow(dead_code, missing_docs, unreachable_pub)]
+mod program;
+#[allow(dead_code, unreachable_pub)]
 #[path = "../examples/toy_vm.rs"]
 mod toy_vm;
 
-use std::ptr::NonNull;
-
-use ashlar_heap::{
-    Allocation, AllocationCache, Cell, Heap, PaceOptions, ParallelMarking, Progress, Request,
-    Scope, Shared, Stage, Stress, Urgency, WorkBudget,
-};
-use toy_vm::{Shape, ToyVm};
+use ashlar_heap::{Cell, Evacuation, ParallelMarking, Progress, Request, Scope, Stage, WorkBudget};
+use program::{Program, MIB};
+use toy_vm::Shape;
 
 /// Cells of a graph: enough for several threads to get a part of the graph.
 const CELLS: usize = if cfg!(miri) { 600 } else { 60_000 };
@@ -21,27 +19,14 @@ const THREADS: &[usize] = if cfg!(miri) { &[3] } else { &[2, 3, 8] };
 const COMMON: usize = 7;
 const UNCOMMON: usize = 10;
 
-struct Program<'heap> {
-    heap: &'heap Heap<'heap, ToyVm<'heap>>,
-    cache: NonNull<AllocationCache<'heap>>,
-    made: Vec<Cell>,
-}
-
 fn with_program(threads: usize, run: impl FnOnce(&mut Program<'_>)) {
-    let shared = Shared::reserve(64 << 20).unwrap();
-    let heap = Heap::new(ToyVm::new(&shared), &shared, PaceOptions::default()).unwrap();
-    heap.set_parallel_marking(ParallelMarking {
-        threads,
-        cells_min: 0,
+    program::with_program(64 * MIB, |p| {
+        p.heap.set_parallel_marking(ParallelMarking {
+            threads,
+            cells_min: 0,
+        });
+        run(p);
     });
-    let cache = heap.new_cache();
-    run(&mut Program {
-        heap: &heap,
-        cache,
-        made: Vec::new(),
-    });
-    // SAFETY: nobody uses the cache any more.
-    unsafe { heap.drop_cache(cache) };
 }
 
 impl Program<'_> {
@@ -52,23 +37,7 @@ impl Program<'_> {
             data_words: 0,
             protected,
         };
-        // SAFETY: this program alone uses the cache.
-        let cache = unsafe { self.cache.as_mut() };
-        let outcome = toy_vm::try_new_object(self.heap, cache, tag, shape, Urgency::MustAllocate);
-        let Allocation::Allocated(cell) = outcome else {
-            panic!("{outcome:?}");
-        };
-        self.made.push(cell);
-        cell
-    }
-
-    fn store(&self, parent: Cell, index: usize, child: Cell) {
-        // SAFETY: the tests store into live objects only.
-        unsafe { toy_vm::store(self.heap, parent, index, Some(child), true) };
-    }
-
-    fn root(&self, cell: Cell) {
-        self.heap.vm().roots.borrow_mut().push(cell.address());
+        self.tagged(tag, shape)
     }
 
     /// A tree in which some objects are uncommon, some unprotected, and some watch another one;
@@ -113,11 +82,8 @@ impl Program<'_> {
 
     /// The states of all objects that were made, in the order in which they were made.
     fn states(&self) -> Vec<u8> {
-        let region = self.heap.region();
-        self.made
-            .iter()
-            .map(|&cell| region.state(cell).bits())
-            .collect()
+        let states = self.made.iter().map(|&cell| self.state(cell).bits());
+        states.collect()
     }
 
     fn threads(&self) -> usize {
@@ -202,29 +168,24 @@ fn what_old_objects_refer_to_is_old_afterwards() {
             for _ in 0..4 {
                 p.full();
             }
-            assert!(p.heap.region().state(root).is_old());
+            assert!(p.state(root).is_old());
             // Parents everywhere in the tree, below old objects.
             let children = p.made.iter().copied().skip(1).step_by(2);
             let old: Vec<_> = children.take(CELLS / 20).collect();
             let mut added = Vec::new();
             for parent in old {
-                let lives = p.heap.region().cell_at(parent.address()).is_some();
-                if !lives || p.heap.region().state(parent).is_unprotected() {
+                if !p.lives(parent) || p.state(parent).is_unprotected() {
                     continue;
                 }
                 let child = p.object(COMMON, 1, 0, true);
                 let grandchild = p.object(UNCOMMON, 1, 0, true);
                 p.store(child, 0, grandchild);
-                // SAFETY: the parent is live and has a reference to spare.
-                unsafe { toy_vm::store(p.heap, parent, 0, Some(child), true) };
+                p.store(parent, 0, child);
                 added.extend([child, grandchild]);
             }
             p.full();
-            let living = |cell: &&Cell| p.heap.region().state(**cell).is_marked();
-            let states = added
-                .iter()
-                .filter(living)
-                .map(|&cell| p.heap.region().state(cell));
+            let living = |cell: &&Cell| p.state(**cell).is_marked();
+            let states = added.iter().filter(living).map(|&cell| p.state(cell));
             assert!(states.clone().count() > CELLS / 100);
             assert!(
                 states.clone().all(|state| state.is_old()),
@@ -247,15 +208,13 @@ fn a_cell_that_is_being_changed_is_traced_anew_whoever_marks() {
             }
             p.heap.advance(None, &mut WorkBudget::cells(10));
             let child = p.object(COMMON, 0, 0, true);
-            // SAFETY: the parent is live, and its place holds nothing yet.
-            unsafe { toy_vm::store(p.heap, parent, 0, Some(child), false) };
+            p.store_without_barrier(parent, 0, child);
             let stack = p.object(toy_vm::SHOWS_CHANGING, 1, 0, true);
             p.store(stack, 0, parent);
             p.root(stack);
             assert_eq!(p.heap.finish_marking(), Some(Scope::Full));
             p.heap.finish_sweep();
-            let lives = p.heap.region().cell_at(child.address()).is_some();
-            assert!(lives, "{threads} threads");
+            assert!(p.lives(child), "{threads} threads");
             p.heap.verify().unwrap();
         });
     }
@@ -266,10 +225,7 @@ fn marks_that_do_not_fit_on_any_stack_are_found() {
     for cells in [1, 60, 3000] {
         let build = |p: &mut Program<'_>| {
             p.tree();
-            p.heap.set_stress(Stress {
-                mark_stack_cells_max: cells,
-                ..Stress::default()
-            });
+            p.limit_marking(cells);
         };
         let live = outcome(1, build).pop().unwrap();
         let together = outcome(3, build).pop().unwrap();
@@ -333,14 +289,9 @@ fn slices_are_done_by_one_thread_and_ended_by_several() {
 
 #[test]
 fn a_compaction_finds_what_must_not_move_with_one_thread() {
-    use ashlar_heap::Evacuation;
     with_program(4, |p| {
         let root = p.tree();
-        p.heap
-            .vm()
-            .ambiguous_roots
-            .borrow_mut()
-            .push(root.address());
+        p.push_on_stack(&[root]);
         p.heap.collect(Request {
             compact: Some(Evacuation::Everything),
             ..Request::EVERYTHING
@@ -372,10 +323,6 @@ fn traced_by_own_code(p: &mut Program<'_>, tag: usize) -> Vec<(Cell, Cell)> {
     pairs
 }
 
-fn lives(p: &Program<'_>, cell: Cell) -> bool {
-    p.heap.region().cell_at(cell.address()).is_some()
-}
-
 #[test]
 fn what_is_stored_into_black_cells_while_several_threads_mark_is_marked() {
     for &threads in THREADS {
@@ -389,7 +336,7 @@ fn what_is_stored_into_black_cells_while_several_threads_mark_is_marked() {
             }
             p.full();
             p.heap.finish_sweep();
-            assert!(children.iter().all(|&child| lives(p, child)));
+            assert!(children.iter().all(|&child| p.lives(child)));
             p.heap.verify().unwrap();
         });
     }
@@ -405,12 +352,11 @@ fn cells_that_give_up_their_barrier_while_several_threads_mark_need_none_from_th
                 .map(|_| p.object(COMMON, 0, 0, true))
                 .collect();
             for (&(target, _), &child) in pairs.iter().zip(&children) {
-                // SAFETY: both are live.
-                unsafe { toy_vm::store(p.heap, target, 0, Some(child), false) };
+                p.store_without_barrier(target, 0, child);
             }
             p.collect(Scope::Minor);
             p.heap.finish_sweep();
-            assert!(children.iter().all(|&child| lives(p, child)));
+            assert!(children.iter().all(|&child| p.lives(child)));
             p.heap.verify().unwrap();
         });
     }

@@ -1,6 +1,11 @@
 //! The payload side as `malloc` and its relatives see it: several threads, any sizes, payloads
 //! freed by other threads than allocated them.
 
+#[allow(missing_docs, unreachable_pub)]
+mod cases;
+#[cfg(not(miri))]
+#[allow(dead_code, missing_docs, unreachable_pub)]
+mod process;
 #[allow(dead_code, unreachable_pub)]
 #[path = "../examples/toy_vm.rs"]
 mod toy_vm;
@@ -19,7 +24,6 @@ use ashlar_heap::{
     BLOCK_BYTES,
 };
 use proptest::prelude::*;
-use proptest::test_runner::FileFailurePersistence;
 use toy_vm::ToyVm;
 
 const MIB: usize = 1 << 20;
@@ -45,6 +49,28 @@ impl<'shared> Door<'shared> {
     fn usable_bytes(&self, payload: NonNull<u8>) -> usize {
         let usable = self.shared.space().usable_bytes(payload.as_ptr() as usize);
         usable.expect("a payload of this heap")
+    }
+
+    /// Payloads of `size` bytes.
+    fn pieces(&mut self, count: usize, size: usize) -> Vec<NonNull<u8>> {
+        (0..count).map(|_| self.allocate(size).unwrap()).collect()
+    }
+
+    /// A new payload, and what is written to it.
+    fn written(&mut self, bytes: usize, seed: u8) -> Written {
+        Written::new(self.allocate(bytes).unwrap(), bytes, seed)
+    }
+
+    /// Frees a payload that nobody uses any more.
+    fn give_back(&mut self, payload: NonNull<u8>) {
+        // SAFETY: the tests use no payload after this.
+        unsafe { self.free(payload) };
+    }
+
+    /// Reallocates a payload, whose old place nobody uses any more if it moves.
+    fn resized(&mut self, payload: NonNull<u8>, bytes: usize) -> Fresh {
+        // SAFETY: the payload is the test's.
+        unsafe { self.reallocate(payload, bytes) }
     }
 }
 
@@ -122,27 +148,16 @@ impl Written {
 
 #[derive(Clone, Copy, Debug)]
 enum Op {
-    Allocate {
-        size: usize,
-    },
-    AllocateZeroed {
-        size: usize,
-    },
-    AllocateAligned {
-        size: usize,
-        align_shift: u8,
-    },
-    Reallocate {
-        which: u16,
-        size: usize,
-    },
-    Free {
-        which: u16,
-    },
+    /// Of this size, as in the next three.
+    Allocate(usize),
+    AllocateZeroed(usize),
+    /// Aligned to 2 to the power of the second number.
+    AllocateAligned(usize, u8),
+    /// Of one of the thread's payloads, by its number.
+    Reallocate(u16, usize),
+    Free(u16),
     /// Hands a payload to the next thread, which frees it.
-    HandOver {
-        which: u16,
-    },
+    HandOver(u16),
     Flush,
 }
 
@@ -164,13 +179,12 @@ fn size() -> impl Strategy<Value = usize> {
 
 fn op() -> impl Strategy<Value = Op> {
     prop_oneof![
-        6 => size().prop_map(|size| Op::Allocate { size }),
-        2 => size().prop_map(|size| Op::AllocateZeroed { size }),
-        2 => (size(), 0..=18u8)
-            .prop_map(|(size, align_shift)| Op::AllocateAligned { size, align_shift }),
-        5 => (any::<u16>(), size()).prop_map(|(which, size)| Op::Reallocate { which, size }),
-        5 => any::<u16>().prop_map(|which| Op::Free { which }),
-        2 => any::<u16>().prop_map(|which| Op::HandOver { which }),
+        6 => size().prop_map(Op::Allocate),
+        2 => size().prop_map(Op::AllocateZeroed),
+        2 => (size(), 0..=18u8).prop_map(|(size, shift)| Op::AllocateAligned(size, shift)),
+        5 => (any::<u16>(), size()).prop_map(|(which, size)| Op::Reallocate(which, size)),
+        5 => any::<u16>().prop_map(Op::Free),
+        2 => any::<u16>().prop_map(Op::HandOver),
         1 => Just(Op::Flush),
     ]
 }
@@ -187,8 +201,7 @@ fn work(
     let mut door = Door::new_in(shared, Arena::of_thread(usize::from(seed / 85).div_ceil(2)));
     let mut mine: Vec<Written> = Vec::new();
     for (number, op) in ops.iter().enumerate() {
-        let seed = seed ^ number as u8;
-        step(&mut door, &mut mine, *op, seed, &to_next);
+        step(&mut door, &mut mine, *op, seed ^ number as u8, &to_next);
         for sent in from_previous.try_iter() {
             free(&mut door, sent);
         }
@@ -213,32 +226,32 @@ fn step(
         mine.push(Written::new(payload, size, seed));
     };
     match op {
-        Op::Allocate { size } => {
+        Op::Allocate(size) => {
             let fresh = door.allocate(size);
             keep(door, fresh, size, 16);
         }
-        Op::AllocateZeroed { size } => {
+        Op::AllocateZeroed(size) => {
             let fresh = door.allocate_zeroed(size);
             if let Ok(payload) = fresh {
                 assert!(is_zero(payload, size));
             }
             keep(door, fresh, size, 16);
         }
-        Op::AllocateAligned { size, align_shift } => {
-            let fresh = door.allocate_aligned(size, 1 << align_shift);
-            keep(door, fresh, size, 1 << align_shift);
+        Op::AllocateAligned(size, shift) => {
+            let fresh = door.allocate_aligned(size, 1 << shift);
+            keep(door, fresh, size, 1 << shift);
         }
-        Op::Reallocate { which, size } => {
+        Op::Reallocate(which, size) => {
             if let Some(old) = take(mine, which) {
                 mine.push(reallocate(door, old, size, seed));
             }
         }
-        Op::Free { which } => {
+        Op::Free(which) => {
             if let Some(old) = take(mine, which) {
                 free(door, old);
             }
         }
-        Op::HandOver { which } => {
+        Op::HandOver(which) => {
             if let Some(old) = take(mine, which) {
                 to_next.send(old).expect("the next thread listens");
             }
@@ -252,8 +265,7 @@ fn take(mine: &mut Vec<Written>, which: u16) -> Option<Written> {
 }
 
 fn reallocate(door: &mut Door<'_>, old: Written, size: usize, seed: u8) -> Written {
-    // SAFETY: the old payload is not used any more, unless an error comes back.
-    match unsafe { door.reallocate(old.payload, size) } {
+    match door.resized(old.payload, size) {
         Ok(payload) => {
             old.check(payload, size);
             assert!(door.usable_bytes(payload) >= size.max(1));
@@ -265,8 +277,7 @@ fn reallocate(door: &mut Door<'_>, old: Written, size: usize, seed: u8) -> Writt
 
 fn free(door: &mut Door<'_>, old: Written) {
     old.check(old.payload, usize::MAX);
-    // SAFETY: nobody uses it any more.
-    unsafe { door.free(old.payload) };
+    door.give_back(old.payload);
 }
 
 fn is_zero(payload: NonNull<u8>, bytes: usize) -> bool {
@@ -286,30 +297,10 @@ fn assert_nothing_in_use(shared: &Shared) {
     );
 }
 
-fn config(cases: u32) -> ProptestConfig {
-    let asked = std::env::var("ASHLAR_TEST_CASES").ok().map(|cases| {
-        cases
-            .parse()
-            .unwrap_or_else(|_| panic!("ASHLAR_TEST_CASES={cases}: give a number of cases"))
-    });
-    ProptestConfig {
-        cases: if cfg!(miri) {
-            2
-        } else {
-            asked.unwrap_or(cases)
-        },
-        failure_persistence: (!cfg!(miri)).then(|| {
-            let file = "tests/regressions/payloads.txt";
-            Box::new(FileFailurePersistence::Direct(file)) as _
-        }),
-        ..ProptestConfig::default()
-    }
-}
-
 const LENGTH: usize = if cfg!(miri) { 40 } else { 400 };
 
 proptest! {
-    #![proptest_config(config(60))]
+    #![proptest_config(cases::config(60, "tests/regressions/payloads.txt"))]
 
     /// What is written to a payload stays there until it is freed, whoever
     /// frees it; everything can be given back.
@@ -372,8 +363,7 @@ fn policies_choose_different_holes() {
         let spans = [4, 1, 2, 1, 3, 1].map(|blocks| door.allocate(blocks * BLOCK_BYTES).unwrap());
         shared.space().set_policy(policy);
         for hole in [0, 2, 4] {
-            // SAFETY: the span is ours.
-            unsafe { door.free(spans[hole]) };
+            door.give_back(spans[hole]);
         }
         let mut place = |blocks| {
             let span = door.allocate(blocks * BLOCK_BYTES).unwrap();
@@ -401,11 +391,10 @@ fn span_op() -> impl Strategy<Value = Op> {
         ]
     };
     prop_oneof![
-        6 => size().prop_map(|size| Op::Allocate { size }),
-        1 => (size(), 10..=19u8)
-            .prop_map(|(size, align_shift)| Op::AllocateAligned { size, align_shift }),
-        4 => (any::<u16>(), size()).prop_map(|(which, size)| Op::Reallocate { which, size }),
-        6 => any::<u16>().prop_map(|which| Op::Free { which }),
+        6 => size().prop_map(Op::Allocate),
+        1 => (size(), 10..=19u8).prop_map(|(size, shift)| Op::AllocateAligned(size, shift)),
+        4 => (any::<u16>(), size()).prop_map(|(which, size)| Op::Reallocate(which, size)),
+        6 => any::<u16>().prop_map(Op::Free),
         1 => Just(Op::Flush),
     ]
 }
@@ -440,8 +429,7 @@ fn payloads_in_use_never_overlap() {
                     (key, extents.remove(&key).unwrap())
                 }
             };
-            // SAFETY: nobody uses it any more.
-            unsafe { door.free(victim) };
+            door.give_back(victim);
         }
     }
 }
@@ -461,8 +449,7 @@ fn a_block_whose_pieces_are_all_free_serves_another_size_class() {
         let pieces = fill(&mut door, size);
         counts.push(pieces.len());
         for piece in pieces {
-            // SAFETY: nobody uses it any more.
-            unsafe { door.free(piece) };
+            door.give_back(piece);
         }
         door.flush();
     }
@@ -484,24 +471,20 @@ fn rows_that_one_thread_gives_back_serve_another_and_hold_no_block_when_empty_on
         let (mut one, mut other) = (Door::new(&shared), Door::new(&shared));
         let kept = other.allocate(size).unwrap();
         for _ in 0..3 {
-            let pieces: Vec<_> = (0..PIECES).map(|_| one.allocate(size).unwrap()).collect();
+            let pieces = one.pieces(PIECES, size);
             let in_use = shared.space().blocks().counts().in_use;
             // In an order that spreads the pieces of a row over many blocks.
             for index in 0..PIECES {
                 let piece = pieces[index * 67 % PIECES];
-                // SAFETY: nobody uses it any more.
-                unsafe { one.free(piece) };
+                one.give_back(piece);
             }
-            let mut again: Vec<_> = (0..PIECES / 2)
-                .map(|_| other.allocate(size).unwrap())
-                .collect();
+            let mut again = other.pieces(PIECES / 2, size);
             assert!(shared.space().blocks().counts().in_use <= in_use, "{size}");
             again.sort();
             assert!(again.windows(2).all(|pair| pair[0] < pair[1]), "{size}");
             assert!(again.binary_search(&kept).is_err());
             for index in 0..again.len() {
-                // SAFETY: the same.
-                unsafe { other.free(again[index * 67 % again.len()]) };
+                other.give_back(again[index * 67 % again.len()]);
             }
         }
         heap.release_empty_blocks();
@@ -509,8 +492,7 @@ fn rows_that_one_thread_gives_back_serve_another_and_hold_no_block_when_empty_on
         // last one.
         let in_use = shared.space().blocks().counts().in_use;
         assert!(in_use <= 18, "{size}: {in_use} blocks");
-        // SAFETY: the same.
-        unsafe { other.free(kept) };
+        other.give_back(kept);
         one.flush();
         other.flush();
         heap.verify().unwrap();
@@ -539,8 +521,7 @@ fn threads_of_two_arenas_have_pieces_of_different_blocks() {
         pieces.swap(0, 1);
         for number in [0, 1] {
             for piece in pieces[number].drain(..) {
-                // SAFETY: nobody uses it any more.
-                unsafe { doors[number].free(piece) };
+                doors[number].give_back(piece);
             }
         }
     }
@@ -562,7 +543,7 @@ fn a_cache_keeps_pieces_at_once_until_a_row_is_full_and_nothing_else() {
         let mut door = Door::new_in(&shared, Arena::of_thread(number));
         let mut other = Door::new_in(&shared, Arena::of_thread(number + 1));
         for size in [16, 48, CLASS_MAX_BYTES] {
-            let pieces: Vec<_> = (0..64).map(|_| other.allocate(size).unwrap()).collect();
+            let pieces = other.pieces(64, size);
             // SAFETY: nobody uses them any more.
             let kept = pieces
                 .iter()
@@ -572,8 +553,7 @@ fn a_cache_keeps_pieces_at_once_until_a_row_is_full_and_nothing_else() {
             assert_eq!(row, (4096 / size).clamp(1, 32), "pieces of {size} bytes");
             assert!(kept[..row].iter().all(|kept| *kept));
             for piece in &pieces[row..] {
-                // SAFETY: these are still ours.
-                unsafe { door.free(*piece) };
+                door.give_back(*piece);
             }
         }
         let span = door.allocate(CLASS_MAX_BYTES + 1).unwrap();
@@ -590,8 +570,7 @@ fn a_cache_keeps_pieces_at_once_until_a_row_is_full_and_nothing_else() {
             }
         }
         assert_eq!(elsewhere, 0);
-        // SAFETY: it is still ours.
-        unsafe { door.free(span) };
+        door.give_back(span);
     }
     assert_nothing_in_use(&shared);
 }
@@ -649,10 +628,9 @@ fn what_a_span_leaves_behind_by_moving_or_shrinking_reads_as_zero_when_asked_for
 fn pieces_that_nobody_has_had_yet_come_in_the_order_of_their_addresses() {
     let shared = Shared::reserve(64 * MIB).unwrap();
     let mut door = Door::new(&shared);
-    let pieces: Vec<usize> = (0..1000)
-        .map(|_| door.allocate(48).unwrap().as_ptr() as usize)
-        .collect();
-    let ascents = pieces.windows(2).filter(|pair| pair[1] == pair[0] + 48);
+    let pieces = door.pieces(1000, 48);
+    let is_next = |pair: &&[NonNull<u8>]| pair[1].as_ptr() == pair[0].as_ptr().wrapping_add(48);
+    let ascents = pieces.windows(2).filter(is_next);
     assert_eq!(ascents.count(), 999);
 }
 
@@ -686,11 +664,10 @@ fn a_span_that_shrinks_gives_back_what_it_does_not_need() {
 fn a_span_grows_where_it_is_when_the_blocks_behind_it_are_empty() {
     let shared = Shared::reserve(16 * MIB).unwrap();
     let mut door = Door::new(&shared);
-    let span = door.allocate(2 * BLOCK_BYTES).unwrap();
-    let written = Written::new(span, 2 * BLOCK_BYTES, 7);
+    let written = door.written(2 * BLOCK_BYTES, 7);
+    let span = written.payload;
     for blocks in 3..30 {
-        // SAFETY: the payload is ours.
-        let grown = unsafe { door.reallocate(span, blocks * BLOCK_BYTES) }.unwrap();
+        let grown = door.resized(span, blocks * BLOCK_BYTES).unwrap();
         assert_eq!(grown, span);
         assert_eq!(door.usable_bytes(grown), blocks * BLOCK_BYTES);
     }
@@ -705,22 +682,19 @@ fn a_span_that_cannot_grow_moves_with_its_contents_however_large_it_is() {
     for blocks in [2, 16, 17, 40, 64, 75] {
         let shared = Shared::reserve(32 * MIB).unwrap();
         let mut door = Door::new(&shared);
-        let mut span = door.allocate(blocks * BLOCK_BYTES).unwrap();
-        let written = Written::new(span, blocks * BLOCK_BYTES, 9);
+        let written = door.written(blocks * BLOCK_BYTES, 9);
+        let mut span = written.payload;
         for step in 1..4 {
             let wall = door.allocate(BLOCK_BYTES).unwrap();
-            // SAFETY: the payload is ours.
-            let moved = unsafe { door.reallocate(span, (blocks + step) * BLOCK_BYTES) }.unwrap();
+            let moved = door.resized(span, (blocks + step) * BLOCK_BYTES).unwrap();
             written.check(moved, usize::MAX);
             span = moved;
-            // SAFETY: nobody uses it any more.
-            unsafe { door.free(wall) };
+            door.give_back(wall);
         }
         let bytes = door.usable_bytes(span);
         assert_eq!(shared.payloads().in_use_bytes(), bytes);
         // The old place is whole again: the region can be filled completely.
-        // SAFETY: nobody uses it any more.
-        unsafe { door.free(span) };
+        door.give_back(span);
         let all = door.allocate(31 * MIB);
         assert!(all.is_ok(), "{blocks} blocks");
     }
@@ -731,21 +705,17 @@ fn a_span_that_cannot_grow_moves_with_its_contents_however_large_it_is() {
 fn a_span_that_finds_no_place_to_grow_stays_as_it_was() {
     let shared = Shared::reserve(16 * MIB).unwrap();
     let mut door = Door::new(&shared);
-    let span = door.allocate(6 * MIB).unwrap();
-    let written = Written::new(span, 6 * MIB, 5);
+    let written = door.written(6 * MIB, 5);
+    let span = written.payload;
     let wall = door.allocate(BLOCK_BYTES).unwrap();
     let before = (shared.payloads().in_use_bytes(), shared.payloads().moved());
-    // SAFETY: the payload is ours and stays so.
-    let grown = unsafe { door.reallocate(span, 10 * MIB) };
+    let grown = door.resized(span, 10 * MIB);
     assert_eq!(grown, Err(OutOfMemory));
     written.check(span, usize::MAX);
     let after = (shared.payloads().in_use_bytes(), shared.payloads().moved());
     assert_eq!(after, before);
-    // SAFETY: nobody uses them any more.
-    unsafe {
-        door.free(span);
-        door.free(wall);
-    }
+    door.give_back(span);
+    door.give_back(wall);
     assert_nothing_in_use(&shared);
 }
 
@@ -766,35 +736,23 @@ fn spans_that_move_however_often_add_no_mappings() {
     let shared = Shared::reserve(256 * MIB).unwrap();
     let mut door = Door::new(&shared);
     let all = door.allocate(240 * MIB).unwrap();
-    // SAFETY: nobody uses it any more.
-    unsafe { door.free(all) };
+    door.give_back(all);
     let before = mappings_of(&shared);
     for _ in 0..5 {
-        let mut spans = [0; 4].map(|_| Written::new(door.allocate(MIB).unwrap(), MIB, 3));
+        let mut spans = [3; 4].map(|seed| door.written(MIB, seed));
         for steps in 5..40 {
             for written in &mut spans {
-                // SAFETY: the payload is ours.
-                let moved = unsafe { door.reallocate(written.payload, steps * MIB / 4) };
+                let moved = door.resized(written.payload, steps * MIB / 4);
                 written.payload = moved.unwrap();
             }
         }
         for written in spans {
             written.check(written.payload, usize::MAX);
-            // SAFETY: nobody uses it any more.
-            unsafe { door.free(written.payload) };
+            door.give_back(written.payload);
         }
     }
     assert!(shared.payloads().moved() > 100, "they move");
     assert_eq!(mappings_of(&shared), before);
-}
-
-/// The most memory that this process has occupied so far.
-#[cfg(not(miri))]
-fn peak_resident_bytes() -> usize {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap();
-    let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
-    let kib = peak.unwrap().trim().strip_suffix("kB").unwrap().trim();
-    kib.parse::<usize>().unwrap() * 1024
 }
 
 /// Runs in a process of its own, which no other test's memory is part of.
@@ -821,9 +779,10 @@ fn a_large_span_that_moves_never_lies_twice_in_memory() {
     // SAFETY: the payload is ours and this long.
     unsafe { span.as_ptr().write_bytes(7, bytes) };
     let _wall = door.allocate(BLOCK_BYTES).unwrap();
+    // The most memory that this process has occupied so far.
+    let peak_resident_bytes = || process::status_bytes("VmHWM:");
     let before = peak_resident_bytes();
-    // SAFETY: the payload is ours.
-    let moved = unsafe { door.reallocate(span, bytes + BLOCK_BYTES) }.unwrap();
+    let moved = door.resized(span, bytes + BLOCK_BYTES).unwrap();
     assert_ne!(moved, span);
     let more = peak_resident_bytes() - before;
     assert!(more < 8 * MIB, "{more} bytes more");
@@ -834,11 +793,9 @@ fn a_span_finds_room_that_is_partly_used_already_at_the_end_of_the_heap() {
     let shared = Shared::reserve(16 * MIB).unwrap();
     let mut door = Door::new(&shared);
     let half = door.allocate(8 * MIB).unwrap();
-    // SAFETY: nobody uses it any more.
-    unsafe { door.free(half) };
+    door.give_back(half);
     let three_quarters = door.allocate(12 * MIB).expect("the whole region is free");
-    // SAFETY: nobody uses it any more.
-    unsafe { door.free(three_quarters) };
+    door.give_back(three_quarters);
     assert_nothing_in_use(&shared);
 }
 
@@ -855,8 +812,8 @@ fn an_aligned_large_payload_takes_no_more_blocks_than_it_needs() {
 fn impossible_requests_are_refused_and_change_nothing() {
     let shared = Shared::reserve(16 * MIB).unwrap();
     let mut door = Door::new(&shared);
-    let kept = door.allocate(100_000).unwrap();
-    let written = Written::new(kept, 100_000, 3);
+    let written = door.written(100_000, 3);
+    let kept = written.payload;
     let before = shared.payloads().in_use_bytes();
     for size in [
         17 * MIB,
@@ -868,8 +825,7 @@ fn impossible_requests_are_refused_and_change_nothing() {
         assert_eq!(door.allocate(size), Err(OutOfMemory));
         assert_eq!(door.allocate_zeroed(size), Err(OutOfMemory));
         assert_eq!(door.allocate_aligned(size, 64), Err(OutOfMemory));
-        // SAFETY: the payload is ours and stays so.
-        assert_eq!(unsafe { door.reallocate(kept, size) }, Err(OutOfMemory));
+        assert_eq!(door.resized(kept, size), Err(OutOfMemory));
     }
     assert_eq!(door.allocate_aligned(1, 1 << 40), Err(OutOfMemory));
     written.check(kept, usize::MAX);
@@ -889,12 +845,9 @@ fn the_size_of_a_payload_is_known_from_its_address_and_other_memory_is_nobodys()
         let usable = shared.space().usable_bytes(address);
         assert_eq!(usable, None);
     }
-    let block = shared
-        .space()
-        .region()
-        .block_at(span.as_ptr() as usize)
-        .unwrap();
-    assert_eq!(shared.space().region().kind(block), Kind::Span);
+    let region = shared.space().region();
+    let block = region.block_at(span.as_ptr() as usize).unwrap();
+    assert_eq!(region.kind(block), Kind::Span);
 }
 
 #[test]
@@ -942,9 +895,7 @@ fn memory_that_the_system_does_not_take_back_is_cleared_for_calloc() {
     }
     let again = door.allocate_zeroed(5 * MIB).unwrap();
     assert_eq!(again, payload, "the lowest blocks come first");
-    // SAFETY: the payload is ours and this long.
-    let bytes = unsafe { std::slice::from_raw_parts(again.as_ptr(), 5 * MIB) };
-    assert_eq!(bytes.iter().position(|&byte| byte != 0), None);
+    assert!(is_zero(again, 5 * MIB));
 }
 
 /// A block that still has memory counts as held, so that the system is asked to take it again.
@@ -980,9 +931,7 @@ fn a_heap_lives_in_pages_of_the_size_of_a_block() {
     let shared = Shared::reserve_in_pages(48 * MIB, BLOCK_BYTES).unwrap();
     let mut door = Door::new(&shared);
     // Beyond what is committed in one step.
-    let payloads: Vec<_> = (0..30)
-        .map(|seed| Written::new(door.allocate(MIB).unwrap(), MIB, seed))
-        .collect();
+    let payloads: Vec<_> = (0..30).map(|seed| door.written(MIB, seed)).collect();
     assert!(shared.space().region().committed_blocks() > 256);
     assert_eq!(shared.payloads().in_use_bytes(), 30 * MIB);
     for written in payloads {
@@ -994,8 +943,7 @@ fn a_heap_lives_in_pages_of_the_size_of_a_block() {
         BLOCK_BYTES,
         "a whole page"
     );
-    // SAFETY: the payload is ours.
-    unsafe { door.free(small) };
+    door.give_back(small);
     let too_large = Shared::reserve_in_pages(48 * MIB, 2 * BLOCK_BYTES);
     assert_eq!(too_large.err(), Some(Refused));
 }
@@ -1010,8 +958,7 @@ fn a_span_is_seen_whole_or_not_at_all() {
     let first = {
         let mut door = Door::new(&shared);
         let payload = door.allocate(SPAN_BYTES).unwrap();
-        // SAFETY: the payload is ours.
-        unsafe { door.free(payload) };
+        door.give_back(payload);
         payload.as_ptr() as usize
     };
     std::thread::scope(|scope| {
@@ -1057,8 +1004,7 @@ fn no_byte_is_lost_when_threads_are_handed_some_and_give_some_back_at_the_same_t
         shared.payloads().fresh_bytes(),
         SPAN_BYTES + rounds as usize
     );
-    // SAFETY: the payload is ours.
-    unsafe { door.free(kept) };
+    door.give_back(kept);
 }
 
 #[test]
@@ -1071,11 +1017,8 @@ fn pieces_that_threads_take_and_give_back_at_the_same_time_are_counted_exactly()
     let work = || {
         let mut door = Door::new(&shared);
         for _ in 0..rounds {
-            let pieces: Vec<_> = (0..200).map(|_| door.allocate(48).unwrap()).collect();
-            // SAFETY: the pieces are this thread's.
-            pieces
-                .into_iter()
-                .for_each(|piece| unsafe { door.free(piece) });
+            let pieces = door.pieces(200, 48);
+            pieces.into_iter().for_each(|piece| door.give_back(piece));
         }
     };
     std::thread::scope(|scope| {
@@ -1084,8 +1027,7 @@ fn pieces_that_threads_take_and_give_back_at_the_same_time_are_counted_exactly()
     });
     assert_eq!(shared.payloads().in_use_bytes(), SPAN_BYTES);
     assert_eq!(shared.payloads().fresh_bytes(), SPAN_BYTES);
-    // SAFETY: the payload is ours.
-    unsafe { door.free(kept) };
+    door.give_back(kept);
     door.flush();
     assert_nothing_in_use(&shared);
 }
@@ -1105,7 +1047,7 @@ fn what_a_thread_wrote_before_it_freed_a_piece_is_over_when_another_gets_it() {
             scope.spawn(move || {
                 for _ in 0..rounds {
                     let mut door = Door::new(shared);
-                    let pieces: Vec<_> = (0..12).map(|_| door.allocate(SIZE).unwrap()).collect();
+                    let pieces = door.pieces(12, SIZE);
                     for (index, &piece) in pieces.iter().enumerate() {
                         // SAFETY: the piece is ours; half of the pieces become somebody else's
                         // afterwards.
@@ -1113,8 +1055,7 @@ fn what_a_thread_wrote_before_it_freed_a_piece_is_over_when_another_gets_it() {
                         if index % 2 == 0 {
                             give.send(piece.as_ptr() as usize).unwrap();
                         } else {
-                            // SAFETY: nobody uses it any more.
-                            unsafe { door.free(piece) };
+                            door.give_back(piece);
                         }
                     }
                 }
@@ -1136,18 +1077,6 @@ fn what_a_thread_wrote_before_it_freed_a_piece_is_over_when_another_gets_it() {
         }
     });
     assert_nothing_in_use(&shared);
-}
-
-/// Pages of `[start, start + bytes)` that are in memory.
-#[cfg(not(miri))]
-fn resident_pages(start: usize, bytes: usize) -> usize {
-    let page_bytes = ashlar_heap::os::page_bytes();
-    let mut pages = vec![0_u8; bytes.div_ceil(page_bytes)];
-    let start = std::ptr::with_exposed_provenance_mut(start);
-    // SAFETY: there is one byte for each page.
-    let told = unsafe { libc::mincore(start, bytes, pages.as_mut_ptr()) };
-    assert_eq!(told, 0, "the range is mapped");
-    pages.iter().filter(|&&page| page & 1 != 0).count()
 }
 
 /// How a VM uses a buffer of 64 KiB that nobody writes to: a zero at its beginning, one behind
@@ -1174,12 +1103,11 @@ fn of_a_buffer_that_is_a_little_longer_than_blocks_one_page_is_resident() {
             .collect();
         let blocks = shared.space().blocks().counts().in_use;
         assert!(blocks <= BUFFERS * whole_blocks + 4, "{blocks} blocks");
-        let pages = resident_pages(heap.region().start(), blocks * BLOCK_BYTES);
+        let pages = process::resident_pages(heap.region().start(), blocks * BLOCK_BYTES);
         assert!(pages <= BUFFERS + 4, "{pages} pages");
         heap.verify().unwrap();
         for buffer in buffers {
-            // SAFETY: nobody uses it any more.
-            unsafe { door.free(buffer) };
+            door.give_back(buffer);
         }
         heap.verify().unwrap();
         assert_nothing_in_use(&shared);
@@ -1201,8 +1129,7 @@ fn replace_buffers_that_share_blocks(page_bytes: usize) {
     let mut number = 1usize;
     let mut buffers = Vec::new();
     for round in 0..if cfg!(miri) { 100 } else { 10_000 } {
-        let payload = door.allocate(BLOCK_BYTES + 1).unwrap();
-        buffers.push(Written::new(payload, BLOCK_BYTES + 1, round as u8));
+        buffers.push(door.written(BLOCK_BYTES + 1, round as u8));
         while buffers.len() > BUFFERS * (round / 100 % 2) {
             number = number.wrapping_mul(0x5851_F42D_4C95_7F2D).wrapping_add(99);
             let old = buffers.swap_remove((number >> 33) % buffers.len());
@@ -1240,8 +1167,7 @@ fn a_buffer_that_cannot_grow_where_it_is_leaves_its_last_block_to_others() {
     let third = door.allocate(BYTES).unwrap();
     assert_eq!(shared.space().blocks().counts().in_use, 7);
     for payload in [first, second, third] {
-        // SAFETY: nobody uses it any more.
-        unsafe { door.free(payload) };
+        door.give_back(payload);
     }
     assert_nothing_in_use(&shared);
 }
@@ -1269,20 +1195,15 @@ fn a_buffer_that_shares_a_block_grows_and_shrinks_and_leaves_its_neighbours_alon
         let shared = Shared::reserve(64 * MIB).unwrap();
         let heap = Heap::new(ToyVm::new(&shared), &shared, PaceOptions::default()).unwrap();
         let mut door = Door::new(&shared);
-        let mut buffers: Vec<_> = (0..3)
-            .map(|seed| Written::new(door.allocate(BYTES).unwrap(), BYTES, seed))
-            .collect();
+        let mut buffers: Vec<_> = (0..3).map(|seed| door.written(BYTES, seed)).collect();
         assert_eq!(shared.space().blocks().counts().in_use, 7);
         let old = buffers.remove(victim);
-        // SAFETY: the payload is ours, and its old place is not used any more.
-        let moved = unsafe { door.reallocate(old.payload, new_bytes) }.unwrap();
+        let moved = door.resized(old.payload, new_bytes).unwrap();
         old.check(moved, new_bytes.min(BYTES));
         heap.verify().unwrap();
         buffers.push(Written::new(moved, new_bytes, 3));
         // What is allocated now lies beside all of these buffers.
-        for seed in 4..8 {
-            buffers.push(Written::new(door.allocate(BYTES).unwrap(), BYTES, seed));
-        }
+        buffers.extend((4..8).map(|seed| door.written(BYTES, seed)));
         heap.verify().unwrap();
         for buffer in buffers {
             buffer.check(buffer.payload, usize::MAX);
@@ -1313,19 +1234,13 @@ fn what_a_buffer_leaves_in_a_block_that_it_shared_goes_back_to_the_system() {
     for index in (0..10).rev() {
         free(&mut door, buffers.remove(2 * index + 1));
     }
-    let pages = || resident_pages(heap.region().start(), 21 * BLOCK_BYTES);
+    let pages = || process::resident_pages(heap.region().start(), 21 * BLOCK_BYTES);
     let page_bytes = ashlar_heap::os::page_bytes();
     assert!(pages() * page_bytes > 20 * BLOCK_BYTES);
     heap.release_empty_blocks();
     assert!(pages() * page_bytes < 12 * BLOCK_BYTES, "{} pages", pages());
     heap.verify().unwrap();
-    for seed in 0..10 {
-        buffers.push(Written::new(
-            door.allocate(bytes).unwrap(),
-            bytes,
-            90 + seed,
-        ));
-    }
+    buffers.extend((90..100).map(|seed| door.written(bytes, seed)));
     assert_eq!(shared.space().blocks().counts().in_use, 21);
     for buffer in buffers {
         buffer.check(buffer.payload, usize::MAX);

@@ -4,6 +4,8 @@
 //! share a process.
 #![cfg(all(target_os = "linux", not(miri)))]
 
+#[allow(dead_code, missing_docs, unreachable_pub)]
+mod process;
 #[allow(unreachable_pub)]
 #[path = "../examples/toy_vm.rs"]
 mod toy_vm;
@@ -12,23 +14,6 @@ use ashlar_heap::{
     Allocation, AllocationCache, Cell, Heap, PaceOptions, ParallelMarking, Request, Shared, Urgency,
 };
 use toy_vm::{new_object, set_payload, store, try_new_object, Shape, ToyVm};
-
-/// Bytes of data that the process has, as the system counts them for the limit.
-fn data_bytes() -> u64 {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap();
-    let line = status.lines().find(|line| line.starts_with("VmData:"));
-    let kib = line.unwrap().split_whitespace().nth(1).unwrap();
-    kib.parse::<u64>().unwrap() << 10
-}
-
-fn limit_data(bytes: u64) {
-    let limit = libc::rlimit {
-        rlim_cur: bytes,
-        rlim_max: libc::RLIM_INFINITY,
-    };
-    // SAFETY: reads the structure it is given.
-    assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_DATA, &limit) }, 0);
-}
 
 const BRANCHES: usize = 40_000;
 const LEAVES: usize = 5;
@@ -74,7 +59,8 @@ fn memory_that_the_system_refuses_is_a_value_and_a_collection_without_any_loses_
         threads: if cfg!(address_sanitizer) { 1 } else { 4 },
         cells_min: 0,
     });
-    limit_data(data_bytes());
+    let data_bytes = process::status_bytes("VmData:") as u64;
+    process::limit(libc::RLIMIT_DATA, data_bytes);
     // More roots than the mark stack has room for before it grows.
     let full = Request::EVERYTHING;
     heap.collect(full);
@@ -97,7 +83,7 @@ fn memory_that_the_system_refuses_is_a_value_and_a_collection_without_any_loses_
     heap.collect(full);
     let again = heap.stats().marked_cells;
     let helpers = shared.helper_count();
-    limit_data(libc::RLIM_INFINITY);
+    process::limit(libc::RLIMIT_DATA, libc::RLIM_INFINITY);
 
     assert_eq!(helpers, 0);
     assert_eq!(marked, kept);

@@ -277,11 +277,7 @@ impl<'shared, 'heap> Model<'shared, 'heap> {
             Op::Sweep => {
                 self.heap.finish_sweep();
                 self.sync();
-                assert!(
-                    self.doomed.is_empty(),
-                    "dead but unswept: {:x?}",
-                    self.doomed
-                );
+                self.check_swept();
             }
             Op::Stress {
                 collect_every,
@@ -293,19 +289,10 @@ impl<'shared, 'heap> Model<'shared, 'heap> {
                 no_minor,
                 look_ahead,
             } => {
-                let is_compared_enough = self.comparisons > COMPARISONS_MAX;
                 self.may_overflow |= mark_stack_cells_max != 0;
                 self.heap.set_stress(Stress {
-                    collect_every: if is_compared_enough {
-                        0
-                    } else {
-                        collect_every as usize
-                    },
-                    slice_cells: if is_compared_enough {
-                        0
-                    } else {
-                        slice_cells as usize
-                    },
+                    collect_every: collect_every as usize,
+                    slice_cells: slice_cells as usize,
                     verify,
                     poison,
                     mark_stack_cells_max: mark_stack_cells_max as usize,
@@ -313,6 +300,7 @@ impl<'shared, 'heap> Model<'shared, 'heap> {
                     no_minor,
                     look_ahead,
                 });
+                self.count_comparisons(0);
             }
             Op::RenewCache { cache } => self.renew_cache(cache),
             Op::ReleaseEmptyBlocks => self.heap.release_empty_blocks(),
@@ -400,7 +388,7 @@ impl<'shared, 'heap> Model<'shared, 'heap> {
             slots: vec![None; shape.references],
             payload: None,
         };
-        self.write_data(address, &object);
+        self.write(address, tag, data_words(&shape));
         if let Some(may_live) = &mut self.may_live {
             may_live.reachable.insert(address);
         }
@@ -466,7 +454,7 @@ impl<'shared, 'heap> Model<'shared, 'heap> {
         self.note_revival(parent);
         self.note_revival(child);
         // SAFETY: both are reachable, so they are live cells.
-        unsafe { heap.write_barrier(Cell::from_address(parent), Cell::from_address(child)) };
+        unsafe { heap.write_barrier(cell(parent), cell(child)) };
         if by_others {
             work(self);
             heap.after_others_collected_before_store();
@@ -486,7 +474,7 @@ impl<'shared, 'heap> Model<'shared, 'heap> {
             self.store(parent, slot, child, false);
         }
         // SAFETY: the object is reachable, so it is a live cell.
-        unsafe { self.heap.write_barrier_all(Cell::from_address(parent)) };
+        unsafe { self.heap.write_barrier_all(cell(parent)) };
     }
 
     /// Stores new objects into one slot, one after the other. Each of them has a child of its
@@ -539,15 +527,12 @@ impl<'shared, 'heap> Model<'shared, 'heap> {
         }
         // SAFETY: the object is reachable, so it is a live cell, and has no weak
         // references.
-        unsafe { toy_vm::shift_references(Cell::from_address(object)) };
+        unsafe { toy_vm::shift_references(cell(object)) };
     }
 
     fn store(&mut self, parent: Address, slot: usize, child: Option<Address>, barrier: bool) {
         // SAFETY: both are reachable, so they are live cells.
-        unsafe {
-            let child = child.map(|child| Cell::from_address(child));
-            toy_vm::store(self.heap, Cell::from_address(parent), slot, child, barrier);
-        }
+        unsafe { toy_vm::store(self.heap, cell(parent), slot, child.map(cell), barrier) };
         self.object_mut(parent).slots[slot] = child;
         if let Some(child) = child {
             self.note_revival(child);
@@ -557,7 +542,7 @@ impl<'shared, 'heap> Model<'shared, 'heap> {
     fn unprotect(&mut self, object: u16) {
         if let Some(object) = self.choose(object) {
             // SAFETY: the object is reachable, so it is a live cell.
-            unsafe { self.heap.unprotect(Cell::from_address(object)) };
+            unsafe { self.heap.unprotect(cell(object)) };
             self.object_mut(object).shape.protected = false;
         }
     }
@@ -576,9 +561,7 @@ impl<'shared, 'heap> Model<'shared, 'heap> {
             return;
         };
         // SAFETY: the object is reachable, so it is a live cell.
-        let cell = unsafe { Cell::from_address(address) };
-        // SAFETY: the object is a live cell with a payload's place.
-        let done = unsafe { toy_vm::set_payload(self.heap, cell, bytes) };
+        let done = unsafe { toy_vm::set_payload(self.heap, cell(address), bytes) };
         let old = self.object_mut(address).payload.take();
         if !done {
             // The payload is then as it was.
@@ -590,7 +573,7 @@ impl<'shared, 'heap> Model<'shared, 'heap> {
             self.extents.remove(&old.address);
         }
         // SAFETY: the object is a live cell with a payload's place.
-        let fresh = unsafe { toy_vm::payload(cell) };
+        let fresh = unsafe { toy_vm::payload(cell(address)) };
         let moved = old.map(|old| Payload {
             address: fresh,
             ..old
@@ -605,7 +588,7 @@ impl<'shared, 'heap> Model<'shared, 'heap> {
             seed: self.next_tag,
         };
         self.next_tag += 1;
-        self.write_payload(&payload);
+        self.write(fresh, payload.seed, sampled_words(bytes));
         self.object_mut(address).payload = Some(payload);
     }
 
@@ -614,7 +597,7 @@ impl<'shared, 'heap> Model<'shared, 'heap> {
             return;
         };
         // SAFETY: the object is reachable, so it is a live cell.
-        unsafe { toy_vm::drop_payload(self.heap, Cell::from_address(address)) };
+        unsafe { toy_vm::drop_payload(self.heap, cell(address)) };
         if let Some(payload) = self.object_mut(address).payload.take() {
             self.extents.remove(&payload.address);
         }
@@ -686,11 +669,7 @@ impl<'shared, 'heap> Model<'shared, 'heap> {
         }
         assert!(self.heap.vm().moves.borrow().is_empty(), "moved unasked");
         if request.sweep_now || evacuation.is_some() {
-            assert!(
-                self.doomed.is_empty(),
-                "dead but unswept: {:x?}",
-                self.doomed
-            );
+            self.check_swept();
         }
         self.compare(&survivors);
     }
@@ -755,12 +734,7 @@ impl<'shared, 'heap> Model<'shared, 'heap> {
             }
             Scope::Full => {}
         }
-        let is_live = |address: &Address| {
-            // SAFETY: the oracle has only addresses of cells.
-            !self
-                .heap
-                .is_garbage(unsafe { Cell::from_address(*address) })
-        };
+        let is_live = |address: &Address| !self.heap.is_garbage(cell(*address));
         let survivors: BTreeSet<Address> = self.objects.keys().copied().filter(is_live).collect();
         let lost: Vec<_> = must_live.difference(&survivors).collect();
         assert!(lost.is_empty(), "reachable and found dead: {lost:x?}");
@@ -769,13 +743,8 @@ impl<'shared, 'heap> Model<'shared, 'heap> {
         for child in survivors.iter().flat_map(|at| self.objects[at].strong()) {
             assert!(survivors.contains(&child), "{child:#x} has a live parent");
         }
-        self.settle(&survivors);
-    }
-
-    /// Ends a collection after which only `survivors` live on.
-    fn settle(&mut self, survivors: &BTreeSet<Address>) {
-        self.bury_all_but(survivors);
-        self.compare(survivors);
+        self.bury_all_but(&survivors);
+        self.compare(&survivors);
     }
 
     fn bury_all_but(&mut self, survivors: &BTreeSet<Address>) {
@@ -853,12 +822,7 @@ impl<'shared, 'heap> Model<'shared, 'heap> {
             assert!(!moves.contains_key(to), "{to:#x} was left and filled");
             let object = self.objects.remove(from).expect("only objects move");
             assert!(self.objects.insert(*to, object).is_none());
-            // SAFETY: an object moved there.
-            let width = self
-                .heap
-                .region()
-                .width_of(unsafe { Cell::from_address(*to) });
-            self.occupy(*to, width.bytes());
+            self.occupy(*to, self.width_at(*to).bytes());
         }
         // The cells that were left stay out of use until the compaction is over.
         for from in moves.keys() {
@@ -887,11 +851,7 @@ impl<'shared, 'heap> Model<'shared, 'heap> {
                 "{address:#x} is pinned and moved"
             );
             let wanted = self.wanted_width(&self.objects[&to]);
-            // SAFETY: an object moved there.
-            let width = self
-                .heap
-                .region()
-                .width_of(unsafe { Cell::from_address(to) });
+            let width = self.width_at(to);
             assert!(
                 wanted == Some(width) || !room_before,
                 "{to:#x} is {width:?}"
@@ -902,12 +862,8 @@ impl<'shared, 'heap> Model<'shared, 'heap> {
                 .difference(pinned)
                 .filter(|a| !moves.contains_key(a))
             {
-                // SAFETY: the survivor has not moved.
-                let width = self
-                    .heap
-                    .region()
-                    .width_of(unsafe { Cell::from_address(*address) });
-                assert_eq!(self.wanted_width(&self.objects[address]), Some(width));
+                let wanted = self.wanted_width(&self.objects[address]);
+                assert_eq!(wanted, Some(self.width_at(*address)));
             }
         }
     }
@@ -924,23 +880,20 @@ impl<'shared, 'heap> Model<'shared, 'heap> {
         }
     }
 
-    /// Objects that a minor collection keeps whether anything refers to them
-    /// or not.
+    /// Objects that a minor collection keeps whether anything refers to them or not.
     fn old_objects(&self) -> Vec<Address> {
         self.objects_in_state(CellState::is_old)
     }
 
-    /// Objects that a major collection keeps whether anything refers to them
-    /// or not.
+    /// Objects that a major collection keeps whether anything refers to them or not.
     fn settled_objects(&self) -> Vec<Address> {
         self.objects_in_state(CellState::is_settled)
     }
 
     fn objects_in_state(&self, wanted: impl Fn(CellState) -> bool) -> Vec<Address> {
         let is_wanted = |address: &Address| {
-            // SAFETY: the oracle has only addresses of cells.
-            let cell = unsafe { Cell::from_address(*address) };
-            wanted(self.heap.region().state(cell)) && !self.doomed.contains(address)
+            let state = self.heap.region().state(cell(*address));
+            wanted(state) && !self.doomed.contains(address)
         };
         self.objects.keys().copied().filter(is_wanted).collect()
     }
@@ -1012,11 +965,16 @@ impl<'shared, 'heap> Model<'shared, 'heap> {
         }
     }
 
+    fn check_swept(&self) {
+        let doomed = &self.doomed;
+        assert!(doomed.is_empty(), "dead but unswept: {doomed:x?}");
+    }
+
     fn check_object(&self, address: Address) {
         let object = &self.objects[&address];
         // SAFETY: the object survived, so its memory is its own.
         unsafe {
-            let cell = Cell::from_address(address);
+            let cell = cell(address);
             let word = |index| self.word_of(address, index).read();
             assert!(!self.heap.is_garbage(cell), "{address:#x} is reachable");
             assert_eq!(word(0), object.tag, "tag of {address:#x}");
@@ -1113,30 +1071,27 @@ impl<'shared, 'heap> Model<'shared, 'heap> {
         self.objects.get_mut(&address).expect("an object")
     }
 
+    fn width_at(&self, address: Address) -> WidthIndex {
+        self.heap.region().width_of(cell(address))
+    }
+
     fn word_of(&self, address: Address, index: usize) -> *mut usize {
         let start = self.heap.region().pointer(address).cast::<usize>();
         start.wrapping_add(index)
     }
 
-    fn write_data(&self, address: Address, object: &Object) {
-        for index in data_words(&object.shape) {
-            // SAFETY: the cell is the object's and this wide.
-            unsafe {
-                self.word_of(address, index)
-                    .write(pattern(object.tag, index));
-            }
+    /// Writes the pattern of `seed` to these words of a cell or payload of an object.
+    fn write(&self, start: Address, seed: usize, words: impl Iterator<Item = usize>) {
+        for index in words {
+            // SAFETY: the object's memory is this long.
+            unsafe { self.word_of(start, index).write(pattern(seed, index)) };
         }
     }
+}
 
-    fn write_payload(&self, payload: &Payload) {
-        for word in sampled_words(payload.bytes) {
-            // SAFETY: the payload is the object's and at least this long.
-            unsafe {
-                self.word_of(payload.address, word)
-                    .write(pattern(payload.seed, word));
-            }
-        }
-    }
+fn cell(address: Address) -> Cell {
+    // SAFETY: the oracle has only addresses of cells.
+    unsafe { Cell::from_address(address) }
 }
 
 /// A shape of about `bytes`: a header, then references as far as there is room, then data.
