@@ -17,6 +17,23 @@
 
 static const char *running;
 
+/* A claim and the function that checks it. Each puts itself on the list before `main` runs. */
+static struct claim {
+    const char *name;
+    void (*check)(void);
+    struct claim *next;
+} *claims, **last_claim = &claims;
+
+#define CLAIM(name)                                                                         \
+    static void name(void);                                                                 \
+    __attribute__((constructor)) static void list_##name(void)                              \
+    {                                                                                       \
+        static struct claim own = { #name, name, NULL };                                    \
+        *last_claim = &own;                                                                 \
+        last_claim = &own.next;                                                             \
+    }                                                                                       \
+    static void name(void)
+
 #define CHECK(condition)                                                                    \
     do {                                                                                    \
         if (!(condition)) {                                                                 \
@@ -134,7 +151,7 @@ static size_t length(const struct node *list)
 
 /* ── Cells ───────────────────────────────────────────────────────────────────────── */
 
-static void every_size_gets_a_zeroed_cell_of_its_width(void)
+CLAIM(every_size_gets_a_zeroed_cell_of_its_width)
 {
     begin(NULL);
     size_t previous = 0;
@@ -154,7 +171,7 @@ static void every_size_gets_a_zeroed_cell_of_its_width(void)
     CHECK(strstr(ashlar_error(), "1025 bytes do not fit into a cell"));
 }
 
-static void what_roots_reach_lives_and_the_rest_is_released_once(void)
+CLAIM(what_roots_reach_lives_and_the_rest_is_released_once)
 {
     begin(NULL);
     struct node *list = NULL, *other = NULL;
@@ -183,7 +200,7 @@ static void list_in_each_frame(size_t depth)
     CHECK(length(list) == depth && list->number == depth - 1 && !none);
 }
 
-static void variables_are_roots_until_their_block_ends(void)
+CLAIM(variables_are_roots_until_their_block_ends)
 {
     begin("stress=move-everything,poison");
     list_in_each_frame(64);
@@ -197,7 +214,7 @@ static void trace_extra_root(ashlar_tracer *tracer, void *data)
     *root = ashlar_mark(tracer, *root);
 }
 
-static void a_program_may_trace_roots_itself(void)
+CLAIM(a_program_may_trace_roots_itself)
 {
     static struct node *list;
     ashlar_vm vm = nodes();
@@ -208,7 +225,7 @@ static void a_program_may_trace_roots_itself(void)
     CHECK(length(list) == 1000);
 }
 
-static void words_that_are_tagged_are_left_alone(void)
+CLAIM(words_that_are_tagged_are_left_alone)
 {
     begin(NULL);
     static void *number;
@@ -221,7 +238,7 @@ static void words_that_are_tagged_are_left_alone(void)
 /* Objects that no heap made, as a compiler lays them out. */
 static struct node static_node = { .number = 77 };
 
-static void what_lies_outside_the_heap_is_left_alone(void)
+CLAIM(what_lies_outside_the_heap_is_left_alone)
 {
     begin("stress=verify");
     static struct node *fixed;
@@ -240,7 +257,7 @@ static void what_lies_outside_the_heap_is_left_alone(void)
     CHECK(root->left == &static_node && lasting->right == &static_node && static_node.number == 77);
 }
 
-static void any_address_may_be_asked_whether_it_is_a_cell(void)
+CLAIM(any_address_may_be_asked_whether_it_is_a_cell)
 {
     begin(NULL);
     struct node *root = NULL;
@@ -268,7 +285,7 @@ static struct node *make_old(struct node **root)
     return *root;
 }
 
-static void a_barrier_keeps_what_an_old_cell_refers_to(void)
+CLAIM(a_barrier_keeps_what_an_old_cell_refers_to)
 {
     begin(NULL);
     struct node *root = NULL;
@@ -285,7 +302,7 @@ static void a_barrier_keeps_what_an_old_cell_refers_to(void)
     CHECK(released == 0 && root->right->number == 3);
 }
 
-static void a_missing_barrier_is_found_by_verify(void)
+CLAIM(a_missing_barrier_is_found_by_verify)
 {
     begin(NULL);
     struct node *root = NULL;
@@ -297,7 +314,7 @@ static void a_missing_barrier_is_found_by_verify(void)
     ashlar_barrier(thread, old, old->left);
 }
 
-static void cells_without_barrier_need_none(void)
+CLAIM(cells_without_barrier_need_none)
 {
     begin("stress=verify");
     struct node *root = ashlar_new_without_barrier(thread, sizeof *root);
@@ -314,7 +331,7 @@ static void cells_without_barrier_need_none(void)
     CHECK(root->right->left->number == 77);
 }
 
-static void without_barriers_every_collection_is_a_full_one(void)
+CLAIM(without_barriers_every_collection_is_a_full_one)
 {
     begin("barriers=0 nursery_min=64K nursery_max=64K stress=verify");
     struct node *list = NULL, *lasting = new_node(1);
@@ -330,7 +347,7 @@ static void without_barriers_every_collection_is_a_full_one(void)
     CHECK(statistics().minor_collections == 0 && statistics().full_collections > 3);
 }
 
-static void stores_between_slices_lose_nothing(void)
+CLAIM(stores_between_slices_lose_nothing)
 {
     begin("stress=slice-cells:20,verify,poison");
     struct node *list = NULL, *kept = NULL;
@@ -351,7 +368,7 @@ static void stores_between_slices_lose_nothing(void)
     CHECK(length(list) == 600);
 }
 
-static void a_step_does_part_of_a_collection(void)
+CLAIM(a_step_does_part_of_a_collection)
 {
     /* A step looks at the clock after CELLS_OF_A_STEP_MIN cells at the earliest. */
     enum { CELLS = 400000, CELLS_OF_A_STEP_MIN = 64 };
@@ -370,7 +387,7 @@ static void a_step_does_part_of_a_collection(void)
     CHECK(statistics().pauses >= steps && statistics().pause_ns >= statistics().pause_ns_max);
 }
 
-static void nothing_is_collected_while_that_is_disabled(void)
+CLAIM(nothing_is_collected_while_that_is_disabled)
 {
     begin("nursery_min=64K nursery_max=64K");
     ashlar_disable(heap);
@@ -383,7 +400,7 @@ static void nothing_is_collected_while_that_is_disabled(void)
     CHECK(released == 20000);
 }
 
-static void several_threads_mark_what_one_would(void)
+CLAIM(several_threads_mark_what_one_would)
 {
     ashlar_vm vm = nodes();
     vm.trace_anywhere = trace_node_anywhere;
@@ -433,7 +450,7 @@ static void release_table(void *cell, ashlar_thread *of, void *data)
         release_node(cell, of, NULL);
 }
 
-static void a_large_table_is_marked_in_parts(void)
+CLAIM(a_large_table_is_marked_in_parts)
 {
     ashlar_vm vm = ASHLAR_VM_INIT;
     vm.trace = trace_table;
@@ -548,6 +565,19 @@ static size_t any_below(size_t limit)
     return (size_t)(random_state >> 33) % limit;
 }
 
+static void begin_things_with(const ashlar_vm *vm, const char *options)
+{
+    begin_with(vm, options);
+    memset(thing_roots, 0, sizeof thing_roots);
+    things_asked = released_kinds = 0;
+}
+
+static void begin_things(const char *options)
+{
+    ashlar_vm vm = things();
+    begin_things_with(&vm, options);
+}
+
 static void set_word(struct thing *thing, size_t index, struct thing *child)
 {
     models[thing->number].words[index] = child ? (uint16_t)child->number : 0;
@@ -626,7 +656,7 @@ static void change_things_at_random(size_t steps)
     }
 }
 
-static void cells_with_a_layout_are_traced_in_every_way_without_a_call(void)
+CLAIM(cells_with_a_layout_are_traced_in_every_way_without_a_call)
 {
     static const char *const options[] = {
         "stress=collect-every:20,verify,poison",
@@ -637,14 +667,9 @@ static void cells_with_a_layout_are_traced_in_every_way_without_a_call(void)
         "threads=3 stress=collect-every:100,no-minor,poison",
     };
     for (size_t index = 0; index < sizeof options / sizeof *options; index++) {
-        ashlar_vm vm = things();
-        begin_with(&vm, options[index]);
-        things_asked = released_kinds = 0;
+        begin_things(options[index]);
         random_state = 7 + index;
-        for (size_t root = 0; root < 8; root++) {
-            thing_roots[root] = NULL;
-            CHECK(ashlar_root_add(heap, &thing_roots[root]));
-        }
+        for (size_t root = 0; root < 8; root++) CHECK(ashlar_root_add(heap, &thing_roots[root]));
         change_things_at_random(2000);
         CHECK(things_asked == 0 && released > 0 && !(released_kinds & OWN_NOTHING));
         CHECK((statistics().moved_cells > 100) == (index == 1));
@@ -653,14 +678,12 @@ static void cells_with_a_layout_are_traced_in_every_way_without_a_call(void)
     }
 }
 
-static void several_threads_mark_what_layouts_say(void)
+CLAIM(several_threads_mark_what_layouts_say)
 {
-    ashlar_vm vm = things();
-    begin_with(&vm, "threads=2");
+    begin_things("threads=2");
     static struct thing *table;
     CHECK(ashlar_root_add(heap, &table));
     enum { LISTS = TABLE_WORDS, LENGTH = 5000 };
-    memset(thing_roots, 0, sizeof thing_roots);
     table = new_thing(1, TABLE);
     for (size_t list = 0; list < LISTS; list++) {
         for (size_t length = 0; length < LENGTH; length++) {
@@ -671,21 +694,18 @@ static void several_threads_mark_what_layouts_say(void)
         }
     }
     /* The first full collection says how many cells there are. */
-    things_asked = 0;
     for (int times = 0; times < 3; times++) ashlar_collect(thread, ASHLAR_FULL);
     CHECK(statistics().marked_cells == 1 + LISTS * LENGTH && things_asked == 0);
 }
 
-static void a_cell_without_a_layout_is_asked_for(void)
+CLAIM(a_cell_without_a_layout_is_asked_for)
 {
-    ashlar_vm vm = things();
-    begin_with(&vm, NULL);
+    begin_things(NULL);
     struct thing *weak = NULL, *kept = NULL;
     ASHLAR_ROOTS(thread, &weak, &kept);
     weak = new_thing(1, WEAK);
     kept = new_thing(2, LEAF);
     ashlar_store(thread, weak, &weak->words[0], kept);
-    things_asked = 0;
     ashlar_collect(thread, ASHLAR_FULL);
     CHECK(things_asked > 0 && weak->words[0] == (uintptr_t)kept && kept->number == 2);
     kept = NULL;
@@ -699,7 +719,7 @@ static void a_cell_without_a_layout_is_asked_for(void)
     CHECK(things_asked > 0);
 }
 
-static void layouts_of_other_kinds_change_nothing(void)
+CLAIM(layouts_of_other_kinds_change_nothing)
 {
     ashlar_vm vm = things();
     vm.trace = trace_node;
@@ -712,13 +732,11 @@ static void layouts_of_other_kinds_change_nothing(void)
     CHECK(length(list) == 100);
 }
 
-static void verify_finds_a_missing_barrier_in_a_cell_with_a_layout(void)
+CLAIM(verify_finds_a_missing_barrier_in_a_cell_with_a_layout)
 {
-    ashlar_vm vm = things();
-    begin_with(&vm, NULL);
+    begin_things(NULL);
     struct thing *old = NULL;
     ASHLAR_ROOTS(thread, &old);
-    memset(thing_roots, 0, sizeof thing_roots);
     old = new_thing(1, TABLE);
     for (int times = 0; times < 4; times++) ashlar_collect(thread, ASHLAR_MINOR);
     struct thing *young = new_thing(2, LEAF);
@@ -728,13 +746,11 @@ static void verify_finds_a_missing_barrier_in_a_cell_with_a_layout(void)
     CHECK(ashlar_verify(thread));
 }
 
-static void verify_finds_a_layout_that_does_not_fit_its_cell(void)
+CLAIM(verify_finds_a_layout_that_does_not_fit_its_cell)
 {
-    ashlar_vm vm = things();
-    begin_with(&vm, NULL);
+    begin_things(NULL);
     struct thing *thing = NULL;
     ASHLAR_ROOTS(thread, &thing);
-    memset(thing_roots, 0, sizeof thing_roots);
     thing = new_thing(1, TABLE);
     thing->count = 1000;
     CHECK(!ashlar_verify(thread) && strstr(ashlar_error(), "its row of 1000 words does not fit into"));
@@ -752,16 +768,14 @@ static void verify_finds_a_layout_that_does_not_fit_its_cell(void)
     thing->kind = ROW;
 }
 
-static void a_large_payload_row_is_marked_in_parts(void)
+CLAIM(a_large_payload_row_is_marked_in_parts)
 {
     ashlar_vm vm = things();
     vm.moves = false;
-    begin_with(&vm, "stress=slice-cells:200,poison");
-    things_asked = 0;
+    begin_things_with(&vm, "stress=slice-cells:200,poison");
     enum { COUNT = 3000 };
     struct thing *table = NULL;
     ASHLAR_ROOTS(thread, &table);
-    memset(thing_roots, 0, sizeof thing_roots);
     table = new_thing(1, TABLE);
     table->count = 0;
     uintptr_t *slots = ashlar_realloc(thread, (void *)table->words[0], COUNT * sizeof *slots);
@@ -781,17 +795,15 @@ static void a_large_payload_row_is_marked_in_parts(void)
     CHECK(things_asked == 0);
 }
 
-static void a_kind_may_be_declared_later(void)
+CLAIM(a_kind_may_be_declared_later)
 {
     ashlar_layout none[THING_KINDS] = { { 0 } };
     ashlar_vm vm = things();
     vm.layouts = none;
-    begin_with(&vm, "stress=collect-every:10,poison,verify");
+    begin_things_with(&vm, "stress=collect-every:10,poison,verify");
     for (size_t kind = PAIR; kind < WEAK; kind++) CHECK(ashlar_layout_set(heap, kind, &thing_layouts[kind]));
     struct thing *list = NULL;
     ASHLAR_ROOTS(thread, &list);
-    memset(thing_roots, 0, sizeof thing_roots);
-    things_asked = 0;
     for (size_t number = 1; number <= 1000; number++) {
         struct thing *pair = new_thing(number, PAIR);
         ashlar_store(thread, pair, &pair->words[0], list);
@@ -808,7 +820,7 @@ static void a_kind_may_be_declared_later(void)
     CHECK(!ashlar_layout_set(heap, ROW, &wrong) && strstr(ashlar_error(), "kind 2: row_at=9"));
 }
 
-static void no_callback_is_needed_where_all_kinds_have_layouts(void)
+CLAIM(no_callback_is_needed_where_all_kinds_have_layouts)
 {
     static const ashlar_layout pairs = { .refers = ASHLAR_WORDS, .owns = ASHLAR_OWNS_NOTHING, .words = { 1 << 1 | 1 << 2 } };
     ashlar_vm vm = ASHLAR_VM_INIT;
@@ -828,7 +840,7 @@ static void no_callback_is_needed_where_all_kinds_have_layouts(void)
     for (size_t number = 500; number--; list = (struct thing *)list->words[0]) CHECK(list->number == number);
 }
 
-static void wrong_declarations_get_a_line(void)
+CLAIM(wrong_declarations_get_a_line)
 {
     static const struct {
         ashlar_number kind;
@@ -876,7 +888,7 @@ static void wrong_declarations_get_a_line(void)
 
 /* ── Payloads ────────────────────────────────────────────────────────────────────── */
 
-static void payloads_keep_their_contents_and_are_freed_with_their_cells(void)
+CLAIM(payloads_keep_their_contents_and_are_freed_with_their_cells)
 {
     begin("nursery_min=64K");
     struct node *list = NULL;
@@ -913,7 +925,7 @@ static void payloads_keep_their_contents_and_are_freed_with_their_cells(void)
     CHECK(!ashlar_calloc(thread, (size_t)1 << 40, (size_t)1 << 40));
 }
 
-static void payloads_grow_and_shrink_where_they_are(void)
+CLAIM(payloads_grow_and_shrink_where_they_are)
 {
     enum { BLOCK = 64 << 10 };
     begin(NULL);
@@ -940,7 +952,7 @@ static void payloads_grow_and_shrink_where_they_are(void)
     ashlar_free(thread, piece);
 }
 
-static void memory_elsewhere_counts(void)
+CLAIM(memory_elsewhere_counts)
 {
     begin(NULL);
     size_t due = statistics().due_bytes;
@@ -951,7 +963,7 @@ static void memory_elsewhere_counts(void)
     ashlar_note_elsewhere(heap, -(ptrdiff_t)due);
 }
 
-static void a_full_heap_says_so_and_goes_on(void)
+CLAIM(a_full_heap_says_so_and_goes_on)
 {
     begin("reserve=16M");
     struct node *list = NULL;
@@ -984,7 +996,7 @@ static size_t resident_bytes(void)
     return resident * (size_t)sysconf(_SC_PAGESIZE);
 }
 
-static void a_large_payload_makes_room_below_the_memory_limit(void)
+CLAIM(a_large_payload_makes_room_below_the_memory_limit)
 {
     enum { BYTES = 8 << 20 };
     char options[100];
@@ -1004,7 +1016,7 @@ static void a_large_payload_makes_room_below_the_memory_limit(void)
 
 /* ── Weak references, ephemerons, finalizers ─────────────────────────────────────── */
 
-static void weak_references_are_cleared_when_their_cells_die(void)
+CLAIM(weak_references_are_cleared_when_their_cells_die)
 {
     begin("stress=move-everything");
     struct node *holder = NULL, *kept = NULL;
@@ -1028,7 +1040,7 @@ static void clear_to_one(void *place, void *data)
     cleared++;
 }
 
-static void a_program_may_clear_weak_references_itself(void)
+CLAIM(a_program_may_clear_weak_references_itself)
 {
     ashlar_vm vm = nodes();
     vm.clear_weak = clear_to_one;
@@ -1048,7 +1060,7 @@ static void trace_nothing(void *cell, ashlar_tracer *tracer, void *data)
 }
 
 /* The kind of a cell may lie anywhere in its first 32 bytes, and is 0 at first. */
-static void the_first_32_bytes_of_any_new_cell_are_zero(void)
+CLAIM(the_first_32_bytes_of_any_new_cell_are_zero)
 {
     static const char zeroes[32];
     ashlar_vm vm = ASHLAR_VM_INIT;
@@ -1076,7 +1088,7 @@ static void keep_value_of_living_key(ashlar_tracer *tracer, void *data)
     else key = value = NULL;
 }
 
-static void ephemerons_can_be_made_of_marked(void)
+CLAIM(ephemerons_can_be_made_of_marked)
 {
     ashlar_vm vm = nodes();
     vm.marked = keep_value_of_living_key;
@@ -1116,7 +1128,7 @@ static void count_finalized(ashlar_thread *of, void *cell, void *argument)
     if (node->number == 5) rescued = node;
 }
 
-static void finalizers_run_once_with_what_their_cells_refer_to(void)
+CLAIM(finalizers_run_once_with_what_their_cells_refer_to)
 {
     ashlar_vm vm = nodes();
     vm.moves = false;
@@ -1148,7 +1160,7 @@ static void finalizers_run_once_with_what_their_cells_refer_to(void)
     CHECK(ashlar_run_finalizers(thread) == 0);
 }
 
-static void finalizers_follow_cells_that_move(void)
+CLAIM(finalizers_follow_cells_that_move)
 {
     begin("stress=move-everything,poison,verify");
     finalized = finalized_sum = 0;
@@ -1168,13 +1180,13 @@ static void finalizers_follow_cells_that_move(void)
 
 /* ── Moving and pinning ──────────────────────────────────────────────────────────── */
 
-static size_t moves_told;
+static size_t moves_reported;
 
 static bool count_moves(void *from, void *to, void *data)
 {
     (void)data;
     CHECK(((struct node *)from)->number == ((struct node *)to)->number);
-    moves_told++;
+    moves_reported++;
     return true;
 }
 
@@ -1189,13 +1201,13 @@ static size_t wants(void *cell, size_t bytes, void *data)
     }
 }
 
-static void cells_move_between_widths_unless_pinned(void)
+CLAIM(cells_move_between_widths_unless_pinned)
 {
     ashlar_vm vm = nodes();
     vm.moved = count_moves;
     vm.wanted_bytes = wants;
     begin_with(&vm, NULL);
-    moves_told = 0;
+    moves_reported = 0;
     struct node *wider = NULL, *stays = NULL, *pinned = NULL;
     ASHLAR_ROOTS(thread, &wider, &stays, &pinned);
     wider = new_node(1);
@@ -1206,10 +1218,10 @@ static void cells_move_between_widths_unless_pinned(void)
     ashlar_unpin(heap, pinned);
     ashlar_collect(thread, ASHLAR_COMPACT);
     CHECK(wider != wider_before && ashlar_cell_bytes(heap, wider) == 96 && wider->number == 1);
-    CHECK(stays == stays_before && pinned == pinned_before && moves_told == 1);
+    CHECK(stays == stays_before && pinned == pinned_before && moves_reported == 1);
     ashlar_unpin(heap, pinned);
     ashlar_collect(thread, ASHLAR_COMPACT);
-    CHECK(pinned != pinned_before && moves_told == 2 && statistics().moved_cells == 2);
+    CHECK(pinned != pinned_before && moves_reported == 2 && statistics().moved_cells == 2);
     /* A pin keeps a cell that nothing else keeps. */
     struct node *only_pinned = new_node(7);
     CHECK(ashlar_pin(heap, only_pinned));
@@ -1220,7 +1232,7 @@ static void cells_move_between_widths_unless_pinned(void)
     CHECK(released == 1);
 }
 
-static void compaction_empties_sparse_blocks(void)
+CLAIM(compaction_empties_sparse_blocks)
 {
     begin(NULL);
     struct node *list = NULL;
@@ -1261,7 +1273,7 @@ __attribute__((noinline)) static size_t *number_inside_a_node(void)
     return &new_node(42)->number;
 }
 
-static void a_scanned_stack_keeps_what_it_points_into(void)
+CLAIM(a_scanned_stack_keeps_what_it_points_into)
 {
     begin("nursery_min=64K nursery_max=64K stress=poison");
     ashlar_thread_scan_stack(thread, ASHLAR_HERE());
@@ -1274,8 +1286,6 @@ static void a_scanned_stack_keeps_what_it_points_into(void)
     ashlar_collect(thread, ASHLAR_FULL);
     CHECK(statistics().live_cells == 0);
 }
-#else
-static void a_scanned_stack_keeps_what_it_points_into(void) {}
 #endif
 
 /* ── Threads ─────────────────────────────────────────────────────────────────────── */
@@ -1321,7 +1331,7 @@ static void *work_of_a_thread(void *argument)
     return NULL;
 }
 
-static void threads_share_a_heap_under_the_programs_lock(void)
+CLAIM(threads_share_a_heap_under_the_programs_lock)
 {
     begin("stress=poison");
     pthread_t threads[4];
@@ -1332,7 +1342,7 @@ static void threads_share_a_heap_under_the_programs_lock(void)
     CHECK(statistics().live_cells == 0 && released == 1600);
 }
 
-static void a_forked_child_goes_on(void)
+CLAIM(a_forked_child_goes_on)
 {
     begin(NULL);
     struct node *list = NULL;
@@ -1351,7 +1361,7 @@ static void a_forked_child_goes_on(void)
 
 /* ── Options and looking ─────────────────────────────────────────────────────────── */
 
-static void wrong_options_get_a_line(void)
+CLAIM(wrong_options_get_a_line)
 {
     static const struct {
         const char *options, *part;
@@ -1397,7 +1407,7 @@ static void count_cell(void *cell, size_t bytes, void *argument)
     ++*(size_t *)argument;
 }
 
-static void each_cell_is_shown_and_counted(void)
+CLAIM(each_cell_is_shown_and_counted)
 {
     begin(NULL);
     struct node *list = NULL;
@@ -1413,7 +1423,7 @@ static void each_cell_is_shown_and_counted(void)
     CHECK(part[0] == now.minor_collections && part[1] == 7);
 }
 
-static void heaps_are_independent_and_end_whole(void)
+CLAIM(heaps_are_independent_and_end_whole)
 {
     for (int times = 0; times < 20; times++) {
         begin("reserve=64M");
@@ -1433,65 +1443,13 @@ static void heaps_are_independent_and_end_whole(void)
     }
 }
 
-#define TEST(name) { #name, name }
-static const struct {
-    const char *name;
-    void (*run)(void);
-} tests[] = {
-    TEST(every_size_gets_a_zeroed_cell_of_its_width),
-    TEST(what_roots_reach_lives_and_the_rest_is_released_once),
-    TEST(variables_are_roots_until_their_block_ends),
-    TEST(a_program_may_trace_roots_itself),
-    TEST(words_that_are_tagged_are_left_alone),
-    TEST(what_lies_outside_the_heap_is_left_alone),
-    TEST(any_address_may_be_asked_whether_it_is_a_cell),
-    TEST(a_barrier_keeps_what_an_old_cell_refers_to),
-    TEST(a_missing_barrier_is_found_by_verify),
-    TEST(cells_without_barrier_need_none),
-    TEST(without_barriers_every_collection_is_a_full_one),
-    TEST(stores_between_slices_lose_nothing),
-    TEST(a_step_does_part_of_a_collection),
-    TEST(nothing_is_collected_while_that_is_disabled),
-    TEST(several_threads_mark_what_one_would),
-    TEST(a_large_table_is_marked_in_parts),
-    TEST(cells_with_a_layout_are_traced_in_every_way_without_a_call),
-    TEST(several_threads_mark_what_layouts_say),
-    TEST(a_cell_without_a_layout_is_asked_for),
-    TEST(layouts_of_other_kinds_change_nothing),
-    TEST(verify_finds_a_missing_barrier_in_a_cell_with_a_layout),
-    TEST(verify_finds_a_layout_that_does_not_fit_its_cell),
-    TEST(a_large_payload_row_is_marked_in_parts),
-    TEST(a_kind_may_be_declared_later),
-    TEST(no_callback_is_needed_where_all_kinds_have_layouts),
-    TEST(wrong_declarations_get_a_line),
-    TEST(payloads_keep_their_contents_and_are_freed_with_their_cells),
-    TEST(payloads_grow_and_shrink_where_they_are),
-    TEST(memory_elsewhere_counts),
-    TEST(a_full_heap_says_so_and_goes_on),
-    TEST(a_large_payload_makes_room_below_the_memory_limit),
-    TEST(weak_references_are_cleared_when_their_cells_die),
-    TEST(a_program_may_clear_weak_references_itself),
-    TEST(the_first_32_bytes_of_any_new_cell_are_zero),
-    TEST(ephemerons_can_be_made_of_marked),
-    TEST(finalizers_run_once_with_what_their_cells_refer_to),
-    TEST(finalizers_follow_cells_that_move),
-    TEST(cells_move_between_widths_unless_pinned),
-    TEST(compaction_empties_sparse_blocks),
-    TEST(a_scanned_stack_keeps_what_it_points_into),
-    TEST(threads_share_a_heap_under_the_programs_lock),
-    TEST(a_forked_child_goes_on),
-    TEST(wrong_options_get_a_line),
-    TEST(each_cell_is_shown_and_counted),
-    TEST(heaps_are_independent_and_end_whole),
-};
-
 int main(int argc, char **argv)
 {
     size_t ran = 0;
-    for (size_t index = 0; index < sizeof tests / sizeof *tests; index++) {
-        if (argc > 1 && !strstr(tests[index].name, argv[1])) continue;
-        running = tests[index].name;
-        tests[index].run();
+    for (struct claim *claim = claims; claim; claim = claim->next) {
+        if (argc > 1 && !strstr(claim->name, argv[1])) continue;
+        running = claim->name;
+        claim->check();
         if (heap) end();
         ran++;
     }
