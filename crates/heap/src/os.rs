@@ -207,8 +207,8 @@ fn cpu_time_by(clock: libc::clockid_t) -> Option<Duration> {
         tv_nsec: 0,
     };
     // SAFETY: fills the structure.
-    let is_told = unsafe { libc::clock_gettime(clock, &mut time) } == 0;
-    is_told.then(|| Duration::new(time.tv_sec as u64, time.tv_nsec as u32))
+    let is_known = unsafe { libc::clock_gettime(clock, &mut time) } == 0;
+    is_known.then(|| Duration::new(time.tv_sec as u64, time.tv_nsec as u32))
 }
 
 /// The resident bytes in a line of `/proc/self/statm`, which counts pages.

@@ -1,6 +1,4 @@
-//! How much of a collection may be done at one stop of the program. (What the program
-//! may be handed between two collections is another budget: of bytes, in
-//! [`pace`](crate::pace).)
+//! How much of a collection may be done at one stop of the program.
 
 use std::time::{Duration, Instant};
 

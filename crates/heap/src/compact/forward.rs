@@ -9,20 +9,6 @@
 use crate::layout::cell_state::CellState;
 use crate::layout::region::{Cell, Region};
 
-/// The address at which the cell that was at `word` is now: `word` itself unless it
-/// moved in the compaction that is going on. Any word may be passed.
-#[inline(always)]
-pub(crate) fn location(region: &Region, word: usize) -> usize {
-    match region.cell_in_any_state_at(word) {
-        Some(cell) if region.state_of(cell) == CellState::FORWARDED => {
-            let words = region.pointer(word).cast::<usize>();
-            // SAFETY: a forwarded cell holds its new address in the second word.
-            unsafe { words.add(1).read() }
-        }
-        _ => word,
-    }
-}
-
 /// Where cells are now, while they move.
 #[derive(Clone, Copy, Debug)]
 pub struct Forwarding<'a> {
@@ -30,6 +16,7 @@ pub struct Forwarding<'a> {
 }
 
 impl<'a> Forwarding<'a> {
+    #[inline(always)]
     pub(crate) fn new(region: &'a Region) -> Self {
         Self { region }
     }
@@ -38,7 +25,15 @@ impl<'a> Forwarding<'a> {
     /// it moved in this compaction. Any word may be passed.
     #[inline(always)]
     pub fn location(self, word: usize) -> usize {
-        location(self.region, word)
+        let region = self.region;
+        match region.cell_in_any_state_at(word) {
+            Some(cell) if region.state_of(cell) == CellState::FORWARDED => {
+                let words = region.pointer(word).cast::<usize>();
+                // SAFETY: a forwarded cell holds its new address in the second word.
+                unsafe { words.add(1).read() }
+            }
+            _ => word,
+        }
     }
 
     /// Whether `cell` is pinned, and has therefore stayed where it was.

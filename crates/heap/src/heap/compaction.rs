@@ -1,7 +1,7 @@
 //! Compacting the heap: when cells may move, and the order of what is done then.
 
 use super::{Heap, Stage};
-use crate::compact::forward::{self, Forwarding};
+use crate::compact::forward::Forwarding;
 use crate::compact::{self, Evacuation, Plan};
 use crate::layout::region::Cell;
 use crate::pace::Scope;
@@ -29,7 +29,7 @@ impl<V: Vm> Heap<'_, V> {
     /// passed.
     #[inline(always)]
     pub fn location(&self, word: usize) -> usize {
-        forward::location(self.region(), word)
+        Forwarding::new(self.region()).location(word)
     }
 
     /// Whether the cell that was at `word` has moved in the compaction that is

@@ -300,11 +300,7 @@ impl Pace {
         };
         match measure.costs.filter(|_| self.trades()) {
             Some(costs) => self.is_worth_before_fork(grown_bytes, &costs, measure),
-            None => {
-                let live_bytes = self.settled.left_bytes.max(self.options.heap_min_bytes);
-                let garbage_bytes = self.garbage_bytes(live_bytes, self.settled.left_cell_bytes);
-                grown_bytes > garbage_bytes / SETTLED_GARBAGE_PER_GARBAGE
-            }
+            None => grown_bytes > self.settled_garbage_bytes(),
         }
     }
 
@@ -414,8 +410,11 @@ impl Pace {
         self.old.left_cells = measure.old_cells;
         if is_full {
             self.note_left_by_full(left_bytes, measure);
-        } else if !self.trades() && left_bytes > self.major_may_leave_bytes() {
-            self.settled.suspicion = Suspicion::Large { left_bytes };
+        } else if !self.trades() {
+            let base_bytes = self.settled.left_bytes.max(self.options.heap_min_bytes);
+            if left_bytes > base_bytes.saturating_add(self.settled_garbage_bytes()) {
+                self.settled.suspicion = Suspicion::Large { left_bytes };
+            }
         }
     }
 
@@ -443,12 +442,10 @@ impl Pace {
         settled.left_cell_bytes = measure.cell_bytes;
     }
 
-    /// With a fixed overhead, bytes that a major collection may leave before a full one
-    /// follows it.
-    fn major_may_leave_bytes(&self) -> usize {
-        let live = self.settled.left_bytes.max(self.options.heap_min_bytes);
-        let garbage = self.garbage_bytes(live, self.settled.left_cell_bytes);
-        live.saturating_add(garbage / SETTLED_GARBAGE_PER_GARBAGE)
+    /// With a fixed overhead, settled garbage that a full collection is worth.
+    fn settled_garbage_bytes(&self) -> usize {
+        let live_bytes = self.settled.left_bytes.max(self.options.heap_min_bytes);
+        self.garbage_bytes(live_bytes, self.settled.left_cell_bytes) / SETTLED_GARBAGE_PER_GARBAGE
     }
 
     /// The scope of a collection that nobody has asked for.

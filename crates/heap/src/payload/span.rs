@@ -33,18 +33,10 @@ impl Supply<'_> {
     pub(super) fn allocate_span(self, size: usize) -> Result<NonNull<u8>, OutOfMemory> {
         let Some(overhanging) = Overhanging::of(size) else {
             let count = blocks_for(size)?;
-            let first = self
-                .space
-                .lock_blocks()
-                .take_run(count)
-                .ok_or(OutOfMemory)?;
-            self.begin_span(first, count, size);
-            return self.payload_at(first);
+            return self.begin_span(self.take_run(count)?, count, size);
         };
-        let first = self
-            .space
-            .take_overhanging(overhanging)
-            .ok_or(OutOfMemory)?;
+        let first = self.space.take_overhanging(overhanging);
+        let first = first.ok_or(OutOfMemory)?;
         self.set_span_size(first, size);
         self.payload_at(first)
     }
@@ -60,34 +52,24 @@ impl Supply<'_> {
         let count = blocks_for(size)?;
         // With `align - BLOCK_BYTES` more, one of the first blocks begins at a multiple of `align`.
         let taken = blocks_for((align - BLOCK_BYTES).checked_add(size).ok_or(OutOfMemory)?)?;
-        let start = self
-            .space
-            .lock_blocks()
-            .take_run(taken)
-            .ok_or(OutOfMemory)?;
+        let start = self.take_run(taken)?;
         let address = self.space.region.address_of(start);
         let before = (address.next_multiple_of(align) - address) / BLOCK_BYTES;
         let first = start.after(before);
         if before > 0 {
             self.space.lock_blocks().give(start, before);
         }
-        if before + count < taken {
-            self.space
-                .lock_blocks()
-                .give(first.after(count), taken - before - count);
+        let behind = taken - before - count;
+        if behind > 0 {
+            self.space.lock_blocks().give(first.after(count), behind);
         }
-        self.begin_span(first, count, size);
-        self.payload_at(first)
+        self.begin_span(first, count, size)
     }
 
     #[cold]
     pub(super) fn allocate_zeroed_span(self, size: usize) -> Result<NonNull<u8>, OutOfMemory> {
         let count = blocks_for(size)?;
-        let first = self
-            .space
-            .lock_blocks()
-            .take_run(count)
-            .ok_or(OutOfMemory)?;
+        let first = self.take_run(count)?;
         for index in 0..count {
             let block = first.after(index);
             if self.space.region.block(block).has(DIRTY) {
@@ -96,8 +78,7 @@ impl Supply<'_> {
                 unsafe { self.space.region.pointer(start).write_bytes(0, BLOCK_BYTES) };
             }
         }
-        self.begin_span(first, count, size);
-        self.payload_at(first)
+        self.begin_span(first, count, size)
     }
 
     #[cold]
@@ -128,12 +109,8 @@ impl Supply<'_> {
             SharedResize::NoRoom => return false,
         }
         let old = self.space.region.block(first).span_blocks.get();
-        if new > old
-            && !self
-                .space
-                .lock_blocks()
-                .take_these(first.after(old), first.get() + new)
-        {
+        let (end, new_end) = (first.after(old), first.get() + new);
+        if new > old && !self.space.lock_blocks().take_these(end, new_end) {
             return false;
         }
         for index in old..new {
@@ -153,7 +130,7 @@ impl Supply<'_> {
         let from = span_at(self.space, address).ok_or(OutOfMemory)?;
         let region = &self.space.region;
         let (old, new) = (region.block(from).span_blocks.get(), blocks_for(size)?);
-        let to = self.space.lock_blocks().take_run(new).ok_or(OutOfMemory)?;
+        let to = self.take_run(new)?;
         let target = self.payload_at(to)?;
         let bytes = region.span_bytes(from);
         match region.span_may_share(from) {
@@ -166,7 +143,7 @@ impl Supply<'_> {
             false => self.copy_blocks(from, to, old),
         }
         self.payloads.note_moved(bytes);
-        self.begin_span(to, new, size);
+        self.begin_span(to, new, size)?;
         self.set_span_size(from, 0);
         self.space.give_span(from);
         Ok(target)
@@ -197,6 +174,11 @@ impl Supply<'_> {
         }
     }
 
+    fn take_run(self, count: usize) -> Result<BlockIndex, OutOfMemory> {
+        let first = self.space.lock_blocks().take_run(count);
+        first.ok_or(OutOfMemory)
+    }
+
     fn payload_at(self, first: BlockIndex) -> Result<NonNull<u8>, OutOfMemory> {
         let region = &self.space.region;
         let address = region.address_of(first) + region.block(first).span_start.get();
@@ -204,14 +186,20 @@ impl Supply<'_> {
     }
 
     /// Writes down that `count` blocks from `first` on are one span. The kind of its first
-    /// block is set last, so that no other thread sees half a span.
-    fn begin_span(self, first: BlockIndex, count: usize, size: usize) {
+    /// block is set last, so that no other thread sees half a span. Returns the span.
+    fn begin_span(
+        self,
+        first: BlockIndex,
+        count: usize,
+        size: usize,
+    ) -> Result<NonNull<u8>, OutOfMemory> {
         for index in 0..count {
             self.space.region.block(first.after(index)).add(DIRTY);
         }
         self.space.region.block(first).span_blocks.set(count);
         self.set_span_size(first, size);
         self.space.region.set_kind(first, Kind::Span);
+        self.payload_at(first)
     }
 
     /// Notes the size of a span, counted by the pages that were asked for.
