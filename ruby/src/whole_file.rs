@@ -90,11 +90,18 @@ pub(crate) fn nameless(folder: &Path) -> io::Result<File> {
 /// Makes a file at `path`, where nothing may be yet, for this user alone.
 fn create_new(path: &CStr) -> io::Result<File> {
     let flags = libc::O_RDWR | libc::O_CREAT | libc::O_EXCL | libc::O_NOFOLLOW | libc::O_CLOEXEC;
-    // SAFETY: a text that ends with 0.
-    let file = unsafe { libc::open(path.as_ptr(), flags, 0o600) };
-    outcome(file)?;
-    // SAFETY: the file was opened here, and nobody else has it.
-    Ok(unsafe { File::from_raw_fd(file) })
+    // SAFETY: a text that ends with 0; the new file belongs to this function alone.
+    unsafe { opened(libc::open(path.as_ptr(), flags, 0o600)) }
+}
+
+/// The file that a system call has opened; `descriptor` is its result, -1 after an error.
+///
+/// # Safety
+/// Nobody else has the descriptor.
+pub(crate) unsafe fn opened(descriptor: libc::c_int) -> io::Result<File> {
+    outcome(descriptor)?;
+    // SAFETY: the descriptor is that of an open file, and nobody else has it.
+    Ok(unsafe { File::from_raw_fd(descriptor) })
 }
 
 pub(crate) fn random() -> io::Result<u128> {

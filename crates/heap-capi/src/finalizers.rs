@@ -1,4 +1,4 @@
-//! FinalizerLists: functions that are called with a cell after it has died.
+//! Finalizers: functions that are called with a cell after it has died.
 
 use std::ffi::c_void;
 

@@ -86,7 +86,7 @@ const REFUSED: u8 = 2;
 /// A file that Ruby is about to compile.
 #[derive(Debug)]
 struct Awaited {
-    /// The thread that compiles it, as it can be told from others.
+    /// The number of the thread that compiles it; no other thread has it.
     thread: usize,
     path: Box<[u8]>,
     real_path: PathBuf,

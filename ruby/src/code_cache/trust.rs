@@ -3,12 +3,12 @@
 use std::ffi::CString;
 use std::fs::{DirBuilder, File, Metadata};
 use std::io;
-use std::os::fd::{AsRawFd, FromRawFd};
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
 use super::settings;
-use crate::whole_file::reason;
+use crate::whole_file::{opened, reason};
 
 /// Why something is not believed, or cannot be had.
 #[derive(Debug)]
@@ -97,13 +97,9 @@ pub(super) fn open_file(folder: &File, name: &str, flags: i32) -> Result<File, D
     let name = CString::new(name).map_err(io::Error::from)?;
     // A pipe by this name would make the opening wait.
     let flags = flags | libc::O_NOFOLLOW | libc::O_CLOEXEC | libc::O_NONBLOCK;
-    // SAFETY: a text that ends with 0.
-    let file = unsafe { libc::openat(folder.as_raw_fd(), name.as_ptr(), flags, 0o600) };
-    let file = match file {
-        -1 => return Err(io::Error::last_os_error().into()),
-        // SAFETY: it was opened here, and nobody else has it.
-        file => unsafe { File::from_raw_fd(file) },
-    };
+    let folder = folder.as_raw_fd();
+    // SAFETY: a text that ends with 0; the new file belongs to this function alone.
+    let file = unsafe { opened(libc::openat(folder, name.as_ptr(), flags, 0o600)) }?;
     let data = file.metadata()?;
     if !data.is_file() {
         return Err(Distrust::Why("it is no file".to_owned()));

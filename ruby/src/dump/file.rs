@@ -7,7 +7,7 @@
 use std::ffi::{CStr, CString, OsStr};
 use std::fs::{self, File};
 use std::io::{self, ErrorKind, Read, Seek, Write};
-use std::os::fd::{AsRawFd, FromRawFd};
+use std::os::fd::AsRawFd;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
@@ -17,7 +17,7 @@ use flate2::Compression;
 
 use super::format::Out;
 use crate::size_signal::without_size_signal;
-use crate::whole_file::{nameless, WholeFile};
+use crate::whole_file::{nameless, opened, WholeFile};
 
 /// How many bytes are passed on at once.
 const PIECE_BYTES: usize = 64 << 10;
@@ -173,11 +173,7 @@ fn descriptor(path: &Path) -> Option<libc::c_int> {
 /// A duplicate of a descriptor, which the program keeps.
 fn duplicate(number: libc::c_int) -> io::Result<File> {
     // SAFETY: any number may be asked for; the new file belongs to this function alone.
-    match unsafe { libc::fcntl(number, libc::F_DUPFD_CLOEXEC, 0) } {
-        -1 => Err(io::Error::last_os_error()),
-        // SAFETY: as above.
-        file => Ok(unsafe { File::from_raw_fd(file) }),
-    }
+    unsafe { opened(libc::fcntl(number, libc::F_DUPFD_CLOEXEC, 0)) }
 }
 
 /// Opens a target that is no regular file, and no link. The standard library would go on
@@ -185,11 +181,7 @@ fn duplicate(number: libc::c_int) -> io::Result<File> {
 fn open_stream(path: &CStr) -> io::Result<File> {
     let flags = libc::O_WRONLY | libc::O_NOFOLLOW | libc::O_NOCTTY | libc::O_CLOEXEC;
     // SAFETY: `path` ends with 0; the new file belongs to this function alone.
-    let file = match unsafe { libc::open(path.as_ptr(), flags) } {
-        -1 => return Err(io::Error::last_os_error()),
-        // SAFETY: as above.
-        file => unsafe { File::from_raw_fd(file) },
-    };
+    let file = unsafe { opened(libc::open(path.as_ptr(), flags)) }?;
     let found = file.metadata()?;
     // SAFETY: asks who this process is.
     let is_trusted = found.uid() == 0 || found.uid() == unsafe { libc::geteuid() };

@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_error_is_told_and_the_rest_is_dropped() {
+    fn the_first_error_is_returned_and_the_rest_is_dropped() {
         struct Full(usize);
         impl Write for Full {
             fn write(&mut self, _: &[u8]) -> io::Result<usize> {

@@ -3,7 +3,7 @@
 
 use std::fs::{File, Permissions};
 use std::mem::{offset_of, size_of};
-use std::os::fd::{AsRawFd, FromRawFd};
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::PermissionsExt;
 use std::ptr::slice_from_raw_parts;
 use std::sync::atomic::{fence, AtomicU64, Ordering};
@@ -12,6 +12,7 @@ use ashlar_heap::refusals::{is_refused, SystemCall};
 
 use crate::mapping::Mapping;
 use crate::size_signal::without_size_signal;
+use crate::whole_file::opened;
 
 /// Bytes of all strings together.
 const STRING_BYTES: usize = 1 << 20;
@@ -179,12 +180,7 @@ fn shown_file(bytes: usize) -> Option<File> {
     }
     let flags = libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING;
     // SAFETY: a text that ends with 0; the new file belongs to this function alone.
-    let file = unsafe {
-        match libc::memfd_create(c"ashlar-live".as_ptr(), flags) {
-            -1 => return None,
-            file => File::from_raw_fd(file),
-        }
-    };
+    let file = unsafe { opened(libc::memfd_create(c"ashlar-live".as_ptr(), flags)) }.ok()?;
     without_size_signal(|| file.set_len(bytes as u64)).ok()?;
     Some(file)
 }

@@ -60,7 +60,8 @@ pub(crate) struct ThreadCaches {
     first: Option<NonNull<Listed>>,
     /// Made at its first use.
     shared: Option<ThreadCache>,
-    /// For the inline caches and call caches of code. Made at its first use.
+    /// For the inline caches and call caches of code: its blocks have nothing else. Made at its
+    /// first use.
     for_code: Option<ThreadCache>,
 }
 
@@ -135,7 +136,21 @@ pub(crate) fn is_forking() -> bool {
 
 /// Allocates `size` zeroed bytes that lie in one block with inline caches and call caches of code alone.
 pub(super) fn allocate_for_code(size: usize) -> Option<NonNull<u8>> {
-    with_locks_free(|| lock().for_code()?.allocate_zeroed(size).ok())
+    with_locks_free(|| {
+        // All other payloads are of the arena that threads share.
+        let arena = Arena::of_thread(1);
+        made(&mut lock().for_code, arena)?
+            .allocate_zeroed(size)
+            .ok()
+    })
+}
+
+/// The cache at this place, which its first use makes in this arena. `None` before the heap exists.
+fn made(place: &mut Option<ThreadCache>, arena: Arena) -> Option<&mut ThreadCache> {
+    if place.is_none() {
+        *place = Some(shared()?.thread_cache_in(arena));
+    }
+    place.as_mut()
 }
 
 fn with_shared<R>(work: impl FnOnce(&mut ThreadCache) -> R) -> Option<R> {
@@ -169,19 +184,7 @@ unsafe extern "C" fn ashlar_give_up_thread_cache(cache: NonNull<c_void>) {
 impl ThreadCaches {
     /// The shared cache. `None` before the heap exists.
     fn shared(&mut self) -> Option<&mut ThreadCache> {
-        if self.shared.is_none() {
-            self.shared = Some(shared()?.thread_cache());
-        }
-        self.shared.as_mut()
-    }
-
-    /// The cache whose blocks have nothing but the inline caches and call caches of code. All other
-    /// payloads are of the arena that threads share. `None` before the heap exists.
-    fn for_code(&mut self) -> Option<&mut ThreadCache> {
-        if self.for_code.is_none() {
-            self.for_code = Some(shared()?.thread_cache_in(Arena::of_thread(1)));
-        }
-        self.for_code.as_mut()
+        made(&mut self.shared, Arena::default())
     }
 
     /// Adds an empty cache to the list. Its memory is a payload, so that no `malloc` is
@@ -231,14 +234,9 @@ impl ThreadCaches {
         }
     }
 
-    /// Gives back what the calling thread's cache has, if it has one.
-    pub(crate) fn flush_own(&mut self) {
-        OwnCache::now().with_own(ThreadCache::flush);
-    }
-
     /// Gives back what the calling thread's cache has, and what the caches of no thread have.
     pub(crate) fn flush_own_and_shared(&mut self) {
-        self.flush_own();
+        OwnCache::now().with_own(ThreadCache::flush);
         for cache in [&mut self.shared, &mut self.for_code].into_iter().flatten() {
             cache.flush();
         }
