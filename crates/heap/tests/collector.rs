@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use ashlar_heap::{
     for_tests::Kind, Allocation, Cell, CellRange, CellState, Evacuation, Heap, PaceOptions,
-    Progress, Request, Scope, Stage, Stress, Urgency, WidthIndex, WorkBudget, BLOCK_BYTES,
+    Progress, Request, Scope, Stage, Urgency, WidthIndex, WorkBudget, BLOCK_BYTES,
 };
 use program::{with_program, Program, MIB};
 use toy_vm::{Shape, ToyVm};
@@ -138,8 +138,7 @@ impl Program<'_> {
     fn end_slices(&self) -> Scope {
         loop {
             if let Progress::Marked(scope) = self.slice(Scope::Full, 50) {
-                self.heap.finish_sweep();
-                self.heap.verify().unwrap();
+                self.finish();
                 return scope;
             }
         }
@@ -582,15 +581,10 @@ fn a_boundary_that_has_no_room_makes_the_next_collection_a_full_one() {
             p.root(settled[1]);
             p.root(settled[2]);
             let before = p.heap.stats().full_collections;
-            p.heap.finish_marking();
+            p.finish();
             if !in_clearing {
-                p.heap.collect(Request {
-                    scope: Some(Scope::Major),
-                    ..Request::EVERYTHING
-                });
+                p.ask_and_get(Scope::Major, Scope::Full);
             }
-            p.heap.finish_sweep();
-            p.heap.verify().unwrap();
             assert_eq!(p.heap.stats().full_collections, before + 1);
             assert!(!p.lives(settled[0]) && !p.lives(children[0]));
             assert!(p.lives(children[1]) && p.lives(children[2]));
@@ -894,9 +888,7 @@ fn what_is_stored_silently_into_a_cell_that_is_being_changed_is_kept() {
             p.begin_slices(scope);
             let child = p.object(plain(0));
             p.store_without_barrier(parent, 1, child);
-            assert_eq!(p.heap.finish_marking(), Some(scope));
-            p.heap.finish_sweep();
-            p.heap.verify().unwrap();
+            assert_eq!(p.finish(), Some(scope));
             assert!(p.lives(child), "{scope:?}");
         }
     });
@@ -1046,9 +1038,7 @@ fn a_marking_that_begins_anew_forgets_what_it_had_found() {
         p.heap.restart_marking();
         p.heap.verify().unwrap();
         p.unroot(dead);
-        assert_eq!(p.heap.finish_marking(), Some(Scope::Full));
-        p.heap.finish_sweep();
-        p.heap.verify().unwrap();
+        assert_eq!(p.finish(), Some(Scope::Full));
         let was_another = scope != Scope::Full;
         assert_eq!(
             p.heap.stats().full_collections,
@@ -1506,9 +1496,8 @@ fn idle_blocks_go_back_a_few_at_a_time_in_slices() {
             released.push(p.heap.stats().blocks_released);
         }
         assert_eq!(released, [1, 2, 3]);
-        p.heap.finish_sweep();
+        p.finish();
         assert!(p.heap.stats().blocks_released >= 6);
-        p.heap.verify().unwrap();
     });
 }
 
@@ -1636,11 +1625,7 @@ fn a_walk_over_ranges_meets_every_cell_of_every_block_once() {
 fn collecting_at_every_nth_allocation_asks_for_exactly_that() {
     for every in [1, 2, 7] {
         with_program(16 * MIB, |p| {
-            p.heap.set_stress(Stress {
-                collect_every: every,
-                verify: true,
-                ..Stress::default()
-            });
+            p.stress(|stress| (stress.collect_every, stress.verify) = (every, true));
             let mut asked = Vec::new();
             for number in 1..=40 {
                 let shape = plain(number % 5);
@@ -1660,13 +1645,10 @@ fn collecting_at_every_nth_allocation_asks_for_exactly_that() {
 fn stress_that_is_turned_off_leaves_a_heap_that_allocates_in_runs_again() {
     let cells: usize = if cfg!(miri) { 3_000 } else { 10_000 };
     with_program(16 * MIB, |p| {
-        p.heap.set_stress(Stress {
-            collect_every: 1,
-            ..Stress::default()
-        });
+        p.stress(|stress| stress.collect_every = 1);
         let outcome = p.try_object(plain(0), Urgency::MayCollect);
         assert_eq!(outcome, Allocation::NeedsCollection);
-        p.heap.set_stress(Stress::default());
+        p.stress(|_| ());
         for _ in 0..cells {
             let outcome = p.try_object(plain(0), Urgency::MayCollect);
             assert!(matches!(outcome, Allocation::Allocated(_)));
@@ -1680,10 +1662,7 @@ fn stress_that_is_turned_off_leaves_a_heap_that_allocates_in_runs_again() {
 fn a_write_to_a_freed_cell_is_found_while_poisoning_is_on() {
     for words in [4, 5, 128] {
         with_program(16 * MIB, |p| {
-            p.heap.set_stress(Stress {
-                poison: true,
-                ..Stress::default()
-            });
+            p.stress(|stress| stress.poison = true);
             let shape = Shape {
                 data_words: words - 3,
                 ..plain(0)
@@ -1725,19 +1704,15 @@ fn a_write_to_a_freed_cell_is_found_while_poisoning_is_on() {
 #[test]
 fn poison_of_one_width_is_no_disturbance_in_another() {
     with_program(16 * MIB, |p| {
-        let poison = Stress {
-            poison: true,
-            ..Stress::default()
-        };
-        p.heap.set_stress(poison);
+        p.stress(|stress| stress.poison = true);
         p.object(plain(14));
         p.full();
         p.object(plain(7));
         assert_eq!(p.heap.disturbed_free_cells(), 0);
-        p.heap.set_stress(Stress::default());
+        p.stress(|_| ());
         p.full();
         p.object(plain(1));
-        p.heap.set_stress(poison);
+        p.stress(|stress| stress.poison = true);
         assert_eq!(p.heap.disturbed_free_cells(), 0);
     });
 }
@@ -1993,10 +1968,7 @@ fn what_the_vm_has_no_memory_to_move_stays_whole() {
             p.heap.verify().unwrap();
         };
         for poison in [false, true] {
-            p.heap.set_stress(Stress {
-                poison,
-                ..Stress::default()
-            });
+            p.stress(|stress| stress.poison = poison);
             compact();
             assert!(cells.iter().all(|&cell| p.lives(cell)));
             assert_eq!(p.live_cells(), cells.len());

@@ -13,7 +13,7 @@ use std::collections::BTreeSet;
 use std::ptr::NonNull;
 
 use ashlar_heap::{
-    Allocation, Cell, Evacuation, Request, Scope, Stress, ThreadCache, Urgency, BLOCK_BYTES,
+    Allocation, Cell, Evacuation, Request, Scope, ThreadCache, Urgency, BLOCK_BYTES,
 };
 use program::{Program, MIB};
 use toy_vm::Shape;
@@ -99,10 +99,7 @@ fn nothing_is_allocated_into_what_is_inherited() {
 fn what_dies_in_an_inherited_block_is_not_written_to_until_that_is_taken_over() {
     for poison in [false, true] {
         with_program(|p| {
-            p.heap.set_stress(Stress {
-                poison,
-                ..Stress::default()
-            });
+            p.stress(|stress| stress.poison = poison);
             let theirs = p.objects(OBJECTS);
             p.heap.inherit();
             p.keep_every(3, &theirs);
@@ -145,8 +142,7 @@ fn so_does_one_that_an_allocation_sweeps() {
             ..Request::default()
         });
         let mine = p.objects(OBJECTS);
-        p.heap.finish_sweep();
-        p.heap.verify().unwrap();
+        p.finish();
         assert_eq!(p.heap.inherited_blocks(), 0);
         let cell_blocks = p.heap.usage().cell_blocks;
         assert_eq!(cell_blocks, blocks_of(&mine).len(), "{}", theirs.len());
@@ -185,8 +181,7 @@ fn a_fork_in_the_middle_of_marking_and_of_sweeping_keeps_what_lives() {
             let _ = p.heap.finish_marking();
             p.heap.inherit();
             p.heap.verify().unwrap();
-            p.heap.finish_sweep();
-            p.heap.verify().unwrap();
+            p.finish();
             let live_cells = p.heap.usage().live_cells;
             assert_eq!(live_cells, OBJECTS / 2, "after {cells} cells");
         });

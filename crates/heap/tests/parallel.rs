@@ -40,6 +40,12 @@ impl Program<'_> {
         self.tagged(tag, shape)
     }
 
+    /// Objects without references.
+    fn leaves(&mut self, count: usize) -> Vec<Cell> {
+        let leaf = |_| self.object(COMMON, 0, 0, true);
+        (0..count).map(leaf).collect()
+    }
+
     /// A tree in which some objects are uncommon, some unprotected, and some watch another one;
     /// beside each object is one that dies.
     fn tree(&mut self) -> Cell {
@@ -101,8 +107,7 @@ fn outcome(threads: usize, build: impl Fn(&mut Program<'_>)) -> Vec<(Vec<u8>, us
             p.full();
             let stats = p.heap.stats();
             outcomes.push((p.states(), stats.marked_cells, stats.old_cells));
-            p.heap.finish_sweep();
-            p.heap.verify().unwrap();
+            p.finish();
         }
     });
     outcomes
@@ -212,10 +217,8 @@ fn a_cell_that_is_being_changed_is_traced_anew_whoever_marks() {
             let stack = p.object(toy_vm::SHOWS_CHANGING, 1, 0, true);
             p.store(stack, 0, parent);
             p.root(stack);
-            assert_eq!(p.heap.finish_marking(), Some(Scope::Full));
-            p.heap.finish_sweep();
+            assert_eq!(p.finish(), Some(Scope::Full));
             assert!(p.lives(child), "{threads} threads");
-            p.heap.verify().unwrap();
         });
     }
 }
@@ -328,16 +331,13 @@ fn what_is_stored_into_black_cells_while_several_threads_mark_is_marked() {
     for &threads in THREADS {
         with_program(threads, |p| {
             let pairs = traced_by_own_code(p, toy_vm::STORES_WHILE_TRACED);
-            let children: Vec<_> = (0..pairs.len())
-                .map(|_| p.object(COMMON, 0, 0, true))
-                .collect();
+            let children = p.leaves(pairs.len());
             for ((_, storing), &child) in pairs.iter().zip(&children) {
                 p.store(*storing, 1, child);
             }
             p.full();
-            p.heap.finish_sweep();
+            p.finish();
             assert!(children.iter().all(|&child| p.lives(child)));
-            p.heap.verify().unwrap();
         });
     }
 }
@@ -348,16 +348,13 @@ fn cells_that_give_up_their_barrier_while_several_threads_mark_need_none_from_th
         with_program(threads, |p| {
             let pairs = traced_by_own_code(p, toy_vm::UNPROTECTS_WHILE_TRACED);
             p.full();
-            let children: Vec<_> = (0..pairs.len())
-                .map(|_| p.object(COMMON, 0, 0, true))
-                .collect();
+            let children = p.leaves(pairs.len());
             for (&(target, _), &child) in pairs.iter().zip(&children) {
                 p.store_without_barrier(target, 0, child);
             }
             p.collect(Scope::Minor);
-            p.heap.finish_sweep();
+            p.finish();
             assert!(children.iter().all(|&child| p.lives(child)));
-            p.heap.verify().unwrap();
         });
     }
 }

@@ -6,51 +6,44 @@
 
 #[allow(dead_code, missing_docs, unreachable_pub)]
 mod process;
+#[allow(dead_code, missing_docs, unreachable_pub)]
+mod program;
 #[allow(unreachable_pub)]
 #[path = "../examples/toy_vm.rs"]
 mod toy_vm;
 
-use ashlar_heap::{
-    Allocation, AllocationCache, Cell, Heap, PaceOptions, ParallelMarking, Request, Shared, Urgency,
-};
-use toy_vm::{new_object, set_payload, store, try_new_object, Shape, ToyVm};
+use ashlar_heap::{Cell, ParallelMarking, Request};
+use program::{with_program, Program};
+use toy_vm::{new_object, set_payload, Shape};
 
 const BRANCHES: usize = 40_000;
 const LEAVES: usize = 5;
 
 /// Makes roots of objects that refer to `LEAVES` others each, without
 /// collecting.
-fn make_branches(heap: &Heap<'_, ToyVm<'_>>, cache: &mut AllocationCache<'_>) {
-    let new = |cache: &mut _, references| {
-        let shape = Shape::plain(references);
-        match try_new_object(heap, cache, 1, shape, Urgency::MustAllocate) {
-            Allocation::Allocated(cell) => cell,
-            outcome => panic!("{outcome:?}"),
-        }
-    };
+fn make_branches(p: &mut Program<'_>) {
     for _ in 0..BRANCHES {
-        let branch = new(cache, LEAVES);
-        heap.vm().roots.borrow_mut().push(branch.address());
+        let branch = p.tagged(1, Shape::plain(LEAVES));
+        p.root(branch);
         for index in 0..LEAVES {
-            let leaf = new(cache, 0);
-            // SAFETY: both are live.
-            unsafe { store(heap, branch, index, Some(leaf), true) };
+            let leaf = p.tagged(1, Shape::plain(0));
+            p.store(branch, index, leaf);
         }
     }
 }
 
 #[test]
 fn memory_that_the_system_refuses_is_a_value_and_a_collection_without_any_loses_nothing() {
-    let shared = Shared::reserve(1 << 30).unwrap();
-    let heap = Heap::new(ToyVm::new(&shared), &shared, PaceOptions::default()).unwrap();
+    with_program(1 << 30, is_refused_memory);
+}
+
+fn is_refused_memory(p: &mut Program<'_>) {
+    let heap = p.heap;
     heap.vm().roots.borrow_mut().reserve(2 * BRANCHES);
     heap.vm().released.borrow_mut().reserve(1 << 20);
-    let mut cache = heap.new_cache();
-    // SAFETY: the cache is this thread's until it is dropped at the end, and the reference
-    // is used for this call alone.
-    make_branches(&heap, unsafe { cache.as_mut() });
-    // SAFETY: the same.
-    let new = || unsafe { new_object(&heap, cache, 20, true) };
+    make_branches(p);
+    // SAFETY: this thread alone uses the cache.
+    let new = || unsafe { new_object(heap, p.cache, 20, true) };
     let kept = BRANCHES * (LEAVES + 1);
 
     // There is no memory for the stacks of helpers, either. AddressSanitizer, which needs some
@@ -72,17 +65,17 @@ fn memory_that_the_system_refuses_is_a_value_and_a_collection_without_any_loses_
         let rest = std::mem::replace(&mut heap.vm().roots.borrow_mut()[list], cell.address());
         if rest != 0 {
             // SAFETY: the rest of the list is live.
-            unsafe { store(&heap, cell, 0, Some(Cell::from_address(rest)), true) };
+            p.store(cell, 0, unsafe { Cell::from_address(rest) });
         }
         made += 1;
     }
     // SAFETY: roots are cells of this heap.
     let holder = unsafe { Cell::from_address(heap.vm().roots.borrow()[0]) };
     // SAFETY: roots are live.
-    let payload = unsafe { set_payload(&heap, holder, 64 << 20) };
+    let payload = unsafe { set_payload(heap, holder, 64 << 20) };
     heap.collect(full);
     let again = heap.stats().marked_cells;
-    let helpers = shared.helper_count();
+    let helpers = heap.shared().helper_count();
     process::limit(libc::RLIMIT_DATA, libc::RLIM_INFINITY);
 
     assert_eq!(helpers, 0);
@@ -92,11 +85,9 @@ fn memory_that_the_system_refuses_is_a_value_and_a_collection_without_any_loses_
     heap.verify().unwrap();
     assert!(new().is_some());
     // SAFETY: roots are live.
-    assert!(unsafe { set_payload(&heap, holder, 64 << 20) });
-    heap.vm().roots.borrow_mut().clear();
+    assert!(unsafe { set_payload(heap, holder, 64 << 20) });
+    p.drop_roots();
     heap.collect(full);
     assert_eq!(heap.stats().marked_cells, 0);
     heap.verify().unwrap();
-    // SAFETY: nobody uses the cache any more.
-    unsafe { heap.drop_cache(cache) };
 }

@@ -27,7 +27,7 @@ use ashlar_heap::{
     Progress, Request, Scope, Shared, Stress, Urgency, WidthIndex, WorkBudget, WIDTH_MAX_BYTES,
 };
 
-use crate::toy_vm::{self, Shape, ToyVm, Wishes, HEADER_WORDS};
+use crate::toy_vm::{self, Shape, ToyVm, HEADER_WORDS};
 use op::{Aim, Op};
 
 const ROOTS: usize = 12;
@@ -107,12 +107,7 @@ pub fn run(ops: &[Op]) {
 pub fn run_with(parallel: ParallelMarking, ops: &[Op]) {
     let shared = Shared::reserve(REGION_BYTES).expect("address space");
     let heap = Heap::new(ToyVm::new(&shared), &shared, PaceOptions::default()).expect("a heap");
-    heap.set_parallel_marking(parallel);
-    let mut model = Model::new(&heap);
-    for op in ops {
-        model.step(*op);
-    }
-    model.finish();
+    Model::after(&heap, parallel, ops).finish();
 }
 
 /// [`run_with`] in a region of `region_bytes`, with these system calls refused. Returns how many
@@ -131,11 +126,7 @@ pub fn run_refused(
     if let Ok(shared) = Shared::reserve(region_bytes) {
         let pace = PaceOptions::default();
         if let Ok(heap) = Heap::new(ToyVm::new(&shared), &shared, pace) {
-            heap.set_parallel_marking(parallel);
-            let mut model = Model::new(&heap);
-            for op in ops {
-                model.step(*op);
-            }
+            let mut model = Model::after(&heap, parallel, ops);
             let refused_calls = refusals::refused_calls();
             model.step(Op::Sweep);
             refusals::refuse(None);
@@ -172,6 +163,18 @@ impl<'shared, 'heap> Model<'shared, 'heap> {
         }
     }
 
+    /// An oracle for a heap that was empty before these operations.
+    fn after(
+        heap: &'heap Heap<'shared, ToyVm<'shared>>,
+        parallel: ParallelMarking,
+        ops: &[Op],
+    ) -> Self {
+        heap.set_parallel_marking(parallel);
+        let mut model = Self::new(heap);
+        ops.iter().for_each(|op| model.step(*op));
+        model
+    }
+
     /// Does one operation on both sides.
     pub fn step(&mut self, op: Op) {
         match op {
@@ -206,15 +209,9 @@ impl<'shared, 'heap> Model<'shared, 'heap> {
                 scope,
                 cells,
                 by_others,
-            } => {
-                self.store_late((parent, slot, child), by_others, |model| match cells {
-                    0 => model.collect(Request {
-                        scope,
-                        ..Request::default()
-                    }),
-                    _ => model.advance(scope, cells as usize),
-                });
-            }
+            } => self.store_late((parent, slot, child), by_others, |model| {
+                model.collect_or_advance(scope, cells as usize);
+            }),
             Op::StoreAll { parent, children } => self.store_all(parent, children),
             Op::Rewrite {
                 parent,
@@ -244,23 +241,13 @@ impl<'shared, 'heap> Model<'shared, 'heap> {
             Op::SetPayload { object, bytes } => self.set_payload(object, bytes as usize),
             Op::DropPayload { object } => self.drop_payload(object),
             Op::Lookup { aim } => self.look_up(self.word(aim)),
-            Op::Collect { scope, sweep_now } => self.collect(Request {
-                scope,
-                sweep_now,
-                compact: None,
-            }),
+            Op::Collect(request) => self.collect(request),
             Op::Compact {
                 scope,
                 evacuation,
-                spare_bytes,
-                immovable_every,
-                refused_every,
+                wishes,
             } => {
-                self.heap.vm().wishes.set(Wishes {
-                    spare_bytes: spare_bytes as usize,
-                    immovable_every: immovable_every as usize,
-                    refused_every: refused_every as usize,
-                });
+                self.heap.vm().wishes.set(wishes);
                 self.collect(Request {
                     scope,
                     sweep_now: false,
@@ -279,27 +266,9 @@ impl<'shared, 'heap> Model<'shared, 'heap> {
                 self.sync();
                 self.check_swept();
             }
-            Op::Stress {
-                collect_every,
-                slice_cells,
-                verify,
-                poison,
-                mark_stack_cells_max,
-                move_everything,
-                no_minor,
-                look_ahead,
-            } => {
-                self.may_overflow |= mark_stack_cells_max != 0;
-                self.heap.set_stress(Stress {
-                    collect_every: collect_every as usize,
-                    slice_cells: slice_cells as usize,
-                    verify,
-                    poison,
-                    mark_stack_cells_max: mark_stack_cells_max as usize,
-                    move_everything,
-                    no_minor,
-                    look_ahead,
-                });
+            Op::Stress(stress) => {
+                self.may_overflow |= stress.mark_stack_cells_max != 0;
+                self.heap.set_stress(stress);
                 self.count_comparisons(0);
             }
             Op::RenewCache { cache } => self.renew_cache(cache),
@@ -309,12 +278,7 @@ impl<'shared, 'heap> Model<'shared, 'heap> {
                 let payloads = &self.heap.shared().payloads();
                 payloads.note_elsewhere(bytes as isize);
             }
-            Op::Parallel { threads, cells_min } => {
-                self.heap.set_parallel_marking(ParallelMarking {
-                    threads: threads as usize,
-                    cells_min: cells_min as usize,
-                });
-            }
+            Op::Parallel(parallel) => self.heap.set_parallel_marking(parallel),
             Op::StopHelpers => drop(self.heap.shared().stop_helpers()),
             Op::PromoteEverything => {
                 self.finish_marking();
@@ -501,13 +465,7 @@ impl<'shared, 'heap> Model<'shared, 'heap> {
             let barrier = self.objects[&parent].shape.protected;
             self.store(parent, slot, Some(child), barrier);
             self.set_root(ROOT + 1, None);
-            match cells {
-                0 => self.collect(Request {
-                    scope: Some(Scope::Minor),
-                    ..Request::default()
-                }),
-                _ => self.advance(Some(Scope::Minor), cells),
-            }
+            self.collect_or_advance(Some(Scope::Minor), cells);
         }
     }
 
@@ -676,9 +634,20 @@ impl<'shared, 'heap> Model<'shared, 'heap> {
 
     /// Does what a VM does when a collection is due.
     fn collect_as_due(&mut self) {
-        match (self.heap.stress().slice_cells, self.slice_cells) {
-            (0, 0) => self.collect(Request::default()),
-            (0, cells) | (cells, _) => self.advance(None, cells),
+        match self.heap.stress().slice_cells {
+            0 => self.collect_or_advance(None, self.slice_cells),
+            cells => self.advance(None, cells),
+        }
+    }
+
+    /// Does a part of a collection, or a whole one where `cells` is 0.
+    fn collect_or_advance(&mut self, scope: Option<Scope>, cells: usize) {
+        match cells {
+            0 => self.collect(Request {
+                scope,
+                ..Request::default()
+            }),
+            _ => self.advance(scope, cells),
         }
     }
 

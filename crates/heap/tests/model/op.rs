@@ -1,7 +1,9 @@
 //! The language in which tests and fuzzers talk to a heap: what a program may
 //! do to it, one operation at a time.
 
-use ashlar_heap::{Evacuation, Scope};
+use ashlar_heap::{Evacuation, ParallelMarking, Request, Scope, Stress};
+
+use crate::toy_vm::Wishes;
 
 /// One step of a program. Numbers called `object`, `parent` and so on choose
 /// something that exists, whatever their value, so that every sequence of
@@ -65,17 +67,12 @@ pub enum Op {
     /// Asks which cell a word refers to.
     Lookup { aim: Aim },
     /// Collects.
-    Collect {
-        scope: Option<Scope>,
-        sweep_now: bool,
-    },
+    Collect(Request),
     /// Collects and moves cells.
     Compact {
         scope: Option<Scope>,
         evacuation: Evacuation,
-        spare_bytes: u16,
-        immovable_every: u8,
-        refused_every: u8,
+        wishes: Wishes,
     },
     /// Does a part of a collection, or begins one.
     Slice { scope: Option<Scope>, cells: u16 },
@@ -91,16 +88,7 @@ pub enum Op {
     /// Sweeps what is unswept.
     Sweep,
     /// Turns stress switches on and off.
-    Stress {
-        collect_every: u8,
-        slice_cells: u8,
-        verify: bool,
-        poison: bool,
-        mark_stack_cells_max: u8,
-        move_everything: bool,
-        no_minor: bool,
-        look_ahead: bool,
-    },
+    Stress(Stress),
     /// Ends an allocation cache and makes a new one in its place.
     RenewCache { cache: u8 },
     /// Gives the pages of empty blocks back.
@@ -111,7 +99,7 @@ pub enum Op {
     /// Reports memory owned elsewhere.
     NoteElsewhere { bytes: i32 },
     /// Chooses how many threads mark.
-    Parallel { threads: u8, cells_min: u8 },
+    Parallel(ParallelMarking),
     /// Ends the threads that help in marking.
     StopHelpers,
     /// Makes everything old.
@@ -137,7 +125,7 @@ pub enum Aim {
 impl Op {
     /// The operation that these four numbers mean.
     pub fn decode(code: u8, a: u8, b: u16, c: u16) -> Self {
-        let (b_low, b_high) = (b as u8, (b >> 8) as u8);
+        let (b_high, c_low) = ((b >> 8) as u8, c as usize & 0xff);
         match code {
             0..=59 => Self::Allocate {
                 // Mostly small, as in life; a few too large for any width.
@@ -205,10 +193,12 @@ impl Op {
                 } else {
                     Evacuation::Everything
                 },
-                // Mostly the width they have, as in life.
-                spare_bytes: if a & 8 == 0 { 0 } else { b % 300 },
-                immovable_every: if a & 16 == 0 { 0 } else { c as u8 },
-                refused_every: if a & 32 == 0 { 0 } else { (c >> 8) as u8 },
+                wishes: Wishes {
+                    // Mostly the width they have, as in life.
+                    spare_bytes: if a & 8 == 0 { 0 } else { b as usize % 300 },
+                    immovable_every: if a & 16 == 0 { 0 } else { c_low },
+                    refused_every: if a & 32 == 0 { 0 } else { c as usize >> 8 },
+                },
             },
             209..=214 => Self::Slice {
                 scope: scope(u16::from(a)),
@@ -217,38 +207,39 @@ impl Op {
             215..=217 => Self::CollectInSlices {
                 cells: if a & 3 == 0 { 0 } else { slice_cells(b) },
             },
-            218..=228 => Self::Collect {
+            218..=228 => Self::Collect(Request {
                 scope: scope(u16::from(a)),
                 sweep_now: a & 12 == 0,
-            },
+                compact: None,
+            }),
             229 if a & 1 == 0 => Self::SweepInSlices,
             229 => Self::RestartMarking,
             230..=231 => Self::Sweep,
-            232..=239 => Self::Stress {
-                collect_every: if b_low & 1 == 0 { 0 } else { b_high },
-                slice_cells: if b_low & 6 == 2 { c as u8 } else { 0 },
+            232..=239 => Self::Stress(Stress {
+                collect_every: if b & 1 == 0 { 0 } else { b_high as usize },
+                slice_cells: if b & 6 == 2 { c_low } else { 0 },
                 verify: a & 1 != 0,
                 poison: a & 2 != 0,
-                mark_stack_cells_max: if a & 12 == 4 { c as u8 } else { 0 },
+                mark_stack_cells_max: if a & 12 == 4 { c_low } else { 0 },
                 move_everything: a & 48 == 16,
                 no_minor: a & 192 == 64,
-                look_ahead: b_low & 8 != 0,
-            },
+                look_ahead: b & 8 != 0,
+            }),
             240..=243 => Self::RenewCache { cache: a },
             244 => Self::ReleaseEmptyBlocks,
             245 => Self::Inherit { caches: a & 1 == 0 },
             246..=247 => Self::NoteElsewhere {
                 bytes: i32::from(b as i16) * i32::from(a),
             },
-            248 => Self::Parallel {
-                threads: a & 3,
-                cells_min: if a & 12 == 0 { b_high } else { 0 },
-            },
+            248 => Self::Parallel(ParallelMarking {
+                threads: a as usize & 3,
+                cells_min: if a & 12 == 0 { b_high as usize } else { 0 },
+            }),
             249 if a & 7 == 0 => Self::StopHelpers,
-            249 => Self::Parallel {
-                threads: 1 + (a & 3),
+            249 => Self::Parallel(ParallelMarking {
+                threads: 1 + (a as usize & 3),
                 cells_min: 0,
-            },
+            }),
             250 if a & 1 == 0 => Self::PromoteEverything,
             250 => Self::Last { kib: b },
             251..=255 => Self::Pace { nursery_kib: a },

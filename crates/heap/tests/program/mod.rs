@@ -3,7 +3,7 @@
 use std::ptr::NonNull;
 
 use ashlar_heap::{
-    Allocation, AllocationCache, Cell, CellState, Heap, PaceOptions, Shared, Stress, Urgency,
+    Allocation, AllocationCache, Cell, CellState, Heap, PaceOptions, Scope, Shared, Stress, Urgency,
 };
 
 use crate::toy_vm::{self, Shape, ToyVm};
@@ -117,9 +117,21 @@ impl Program<'_> {
 
     /// Gives the mark stack, and each set of cells, room for so many cells only.
     pub fn limit_marking(&self, cells: usize) {
-        self.heap.set_stress(Stress {
-            mark_stack_cells_max: cells,
-            ..Stress::default()
-        });
+        self.stress(|stress| stress.mark_stack_cells_max = cells);
+    }
+
+    /// Turns stress on as `choose` says, and all other stress off.
+    pub fn stress(&self, choose: impl FnOnce(&mut Stress)) {
+        let mut stress = Stress::default();
+        choose(&mut stress);
+        self.heap.set_stress(stress);
+    }
+
+    /// Ends the marking that is going on, and sweeps all.
+    pub fn finish(&self) -> Option<Scope> {
+        let scope = self.heap.finish_marking();
+        self.heap.finish_sweep();
+        self.heap.verify().unwrap();
+        scope
     }
 }
