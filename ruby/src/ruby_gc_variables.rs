@@ -21,9 +21,11 @@ enum Effect {
     Size(fn(&mut PaceOptions, usize) -> String),
     /// Takes a number of at least 0.
     Factor(fn(&mut PaceOptions, f64) -> String),
-    /// Nothing. The text says what does the same work here.
-    None(&'static str),
+    /// The text says what does the same work here.
+    Nothing(&'static str),
 }
+
+use Effect::{Factor, Nothing, Size};
 
 /// The bytes that a slot counts for where no width is named.
 const SLOT_BYTES: usize = 40;
@@ -36,38 +38,23 @@ const LIMITS: &str = "limits follow live data";
 
 /// Every variable but `RUBY_GC_HEAP_%d_INIT_SLOTS`.
 const VARIABLES: [(&str, Effect); 14] = [
-    ("RUBY_GC_HEAP_FREE_SLOTS", Effect::Size(free_slots)),
-    ("RUBY_GC_HEAP_GROWTH_MAX_SLOTS", Effect::Size(growth_slots)),
-    ("RUBY_GC_MALLOC_LIMIT", Effect::Size(nursery_min)),
-    ("RUBY_GC_MALLOC_LIMIT_MAX", Effect::Size(nursery_max)),
-    ("RUBY_GC_OLDMALLOC_LIMIT", Effect::Size(growth_min)),
-    ("RUBY_GC_OLDMALLOC_LIMIT_MAX", Effect::Size(growth_max)),
-    (
-        "RUBY_GC_HEAP_OLDOBJECT_LIMIT_FACTOR",
-        Effect::Factor(full_factor),
-    ),
+    ("RUBY_GC_HEAP_FREE_SLOTS", Size(free_slots)),
+    ("RUBY_GC_HEAP_GROWTH_MAX_SLOTS", Size(growth_slots)),
+    ("RUBY_GC_MALLOC_LIMIT", Size(nursery_min)),
+    ("RUBY_GC_MALLOC_LIMIT_MAX", Size(nursery_max)),
+    ("RUBY_GC_OLDMALLOC_LIMIT", Size(growth_min)),
+    ("RUBY_GC_OLDMALLOC_LIMIT_MAX", Size(growth_max)),
+    ("RUBY_GC_HEAP_OLDOBJECT_LIMIT_FACTOR", Factor(full_factor)),
     (
         "RUBY_GC_HEAP_REMEMBERED_WB_UNPROTECTED_OBJECTS_LIMIT_RATIO",
-        Effect::Factor(rescans_ratio),
+        Factor(rescans_ratio),
     ),
-    ("RUBY_GC_HEAP_GROWTH_FACTOR", Effect::None(GROWTH)),
-    (
-        "RUBY_GC_HEAP_FREE_SLOTS_MIN_RATIO",
-        Effect::None(FREE_SLOTS),
-    ),
-    (
-        "RUBY_GC_HEAP_FREE_SLOTS_GOAL_RATIO",
-        Effect::None(FREE_SLOTS),
-    ),
-    (
-        "RUBY_GC_HEAP_FREE_SLOTS_MAX_RATIO",
-        Effect::None(FREE_SLOTS),
-    ),
-    ("RUBY_GC_MALLOC_LIMIT_GROWTH_FACTOR", Effect::None(LIMITS)),
-    (
-        "RUBY_GC_OLDMALLOC_LIMIT_GROWTH_FACTOR",
-        Effect::None(LIMITS),
-    ),
+    ("RUBY_GC_HEAP_GROWTH_FACTOR", Nothing(GROWTH)),
+    ("RUBY_GC_HEAP_FREE_SLOTS_MIN_RATIO", Nothing(FREE_SLOTS)),
+    ("RUBY_GC_HEAP_FREE_SLOTS_GOAL_RATIO", Nothing(FREE_SLOTS)),
+    ("RUBY_GC_HEAP_FREE_SLOTS_MAX_RATIO", Nothing(FREE_SLOTS)),
+    ("RUBY_GC_MALLOC_LIMIT_GROWTH_FACTOR", Nothing(LIMITS)),
+    ("RUBY_GC_OLDMALLOC_LIMIT_GROWTH_FACTOR", Nothing(LIMITS)),
 ];
 
 /// The default collector's free slots after a collection are what the program can use before the
@@ -140,7 +127,7 @@ impl Effect {
         match self {
             Self::Size(change) => Ok(change(pace, size(value)?)),
             Self::Factor(change) => Ok(change(pace, factor(value)?)),
-            Self::None(instead) => Err((*instead).to_owned()),
+            Self::Nothing(instead) => Err((*instead).to_owned()),
         }
     }
 }

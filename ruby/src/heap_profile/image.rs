@@ -40,6 +40,14 @@ pub(super) enum Written {
     AtACrash,
 }
 
+/// The tables that grow by whole entries, by their numbers in the directory.
+#[derive(Clone, Copy)]
+pub(super) enum Growing {
+    Frames = 1,
+    Stacks,
+    Sites,
+}
+
 /// An entry of the directory of tables.
 #[repr(C)]
 #[derive(Clone, Copy)]
@@ -279,30 +287,22 @@ impl Image {
 
     /// Begins sampling: empties the tables.
     pub(super) fn begin_sampling(&mut self, period_bytes: u64, unix_ns: u64) {
-        let table = |offset: usize, entry_bytes: usize, capacity: usize, used: usize| Table {
-            offset: offset as u64,
-            entry_bytes: entry_bytes as u32,
-            used: used as u32,
-            capacity: capacity as u32,
-            unused: 0,
-        };
+        fn table<T>(offset: usize, entries: &[T], used: usize) -> Table {
+            Table {
+                offset: offset as u64,
+                entry_bytes: size_of::<T>() as u32,
+                used: used as u32,
+                capacity: entries.len() as u32,
+                unused: 0,
+            }
+        }
         self.clear_tables();
         self.header.tables = [
-            table(offset_of!(Image, strings), 1, STRING_BYTES, 4),
-            table(offset_of!(Image, frames), size_of::<Frame>(), FRAMES, 1),
-            table(
-                offset_of!(Image, stacks),
-                size_of::<StackNode>(),
-                STACK_NODES,
-                1,
-            ),
-            table(offset_of!(Image, sites), size_of::<Site>(), SITES, 2),
-            table(
-                offset_of!(Image, samples),
-                size_of::<Sample>(),
-                SAMPLES,
-                SAMPLES,
-            ),
+            table(offset_of!(Image, strings), &self.strings, 4),
+            table(offset_of!(Image, frames), &self.frames, 1),
+            table(offset_of!(Image, stacks), &self.stacks, 1),
+            table(offset_of!(Image, sites), &self.sites, 2),
+            table(offset_of!(Image, samples), &self.samples, SAMPLES),
         ];
         self.sites[1].kind = Kind::Payload;
         self.header.tables_count = TABLES as u32;
@@ -343,25 +343,13 @@ impl Image {
 
     /// Takes a new entry of a table that grows from its beginning; returns its number, or
     /// `None` when there is no room.
-    fn take(&mut self, table: usize) -> Option<u32> {
-        let Table { used, capacity, .. } = &mut self.header.tables[table];
+    pub(super) fn take(&mut self, from: Growing) -> Option<u32> {
+        let Table { used, capacity, .. } = &mut self.header.tables[from as usize];
         if used == capacity {
             return None;
         }
         *used += 1;
         Some(*used - 1)
-    }
-
-    pub(super) fn take_frame(&mut self) -> Option<u32> {
-        self.take(1)
-    }
-
-    pub(super) fn take_stack(&mut self) -> Option<u32> {
-        self.take(2)
-    }
-
-    pub(super) fn take_site(&mut self) -> Option<u32> {
-        self.take(3)
     }
 
     fn bytes(&self) -> &[u8] {

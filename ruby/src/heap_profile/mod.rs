@@ -26,7 +26,7 @@ use ashlar_heap::{AllocationCache, CellRange, WidthIndex};
 
 use self::live::numbers_of;
 use self::recorder::{
-    change_image, is_sampling, recorder, unix_ns, while_sampling, Made, Recorder,
+    change_image, is_sampling, recorder, unix_ns, while_sampling, with_any, Made, Recorder,
 };
 use crate::collector::Collector;
 use crate::knobs::KNOBS;
@@ -131,9 +131,7 @@ fn end_sampling(collector: &Collector) {
     collector.heap.each_retired_cache(|cache| {
         WidthIndex::all().for_each(|width| cache.sample_after(width, None));
     });
-    if let Some(recorder) = &mut *recorder() {
-        recorder.end();
-    }
+    with_any(Recorder::end);
 }
 
 /// Begins to sample the cells of a Ractor's new cache, if samples are taken.
@@ -153,11 +151,8 @@ pub(crate) fn cell_made(
     class: Value,
     flags: Value,
 ) {
-    let mut guard = recorder();
-    let intervals = guard.as_mut().map(|recorder| &mut recorder.intervals);
-    let cells = intervals.map(|intervals| intervals.cells(width.bytes()));
+    let cells = with_any(|recorder| recorder.intervals.cells(width.bytes()));
     cache.sample_after(width, cells);
-    drop(guard);
     let width_bytes = width.bytes() as u32;
     add(
         address,
@@ -258,11 +253,11 @@ fn find_owners(collector: &Collector) {
             }
         }
     });
-    if let Some(recorder) = &mut *recorder() {
+    with_any(|recorder| {
         for (payload, class, flags) in found {
             recorder.own(payload, class, flags);
         }
-    }
+    });
 }
 
 // ── Collections ─────────────────────────────────────────────────────────────
@@ -274,8 +269,8 @@ pub(crate) fn note_numbers(collector: &Collector, asked_for_and_over: bool) {
     if !KNOBS.has_heap_profile.is_on() {
         return;
     }
-    let is_due = recorder().as_mut().is_some_and(Recorder::are_numbers_due);
-    if is_due || asked_for_and_over {
+    let are_due = with_any(Recorder::are_numbers_due) == Some(true);
+    if are_due || asked_for_and_over {
         note_numbers_now(collector);
     }
 }

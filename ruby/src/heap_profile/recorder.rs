@@ -8,7 +8,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use ashlar_heap::{AllocationCache, Scope, WidthIndex};
 
-use super::image::{Image, Kind, Mapped, Sample, StackNode, SAMPLES, SITES};
+use super::image::{Growing, Image, Kind, Mapped, Sample, StackNode, SAMPLES, SITES};
 use super::interval::Intervals;
 use crate::knobs::KNOBS;
 use crate::layout::{IMEMO_KIND_MASK, IMEMO_SHIFT, T_IMEMO, T_MASK};
@@ -36,11 +36,14 @@ pub(super) fn is_sampling() -> bool {
     KNOBS.has_heap_profile.is_on() && while_sampling(|_| ()).is_some()
 }
 
+/// Runs `work` with the recorder, if there is one.
+pub(super) fn with_any<R>(work: impl FnOnce(&mut Recorder) -> R) -> Option<R> {
+    recorder().as_mut().map(work)
+}
+
 /// Changes the image, if there is one.
 pub(super) fn change_image(work: impl FnOnce(&mut Image)) {
-    if let Some(recorder) = &mut *recorder() {
-        recorder.mapped.change(work);
-    }
+    with_any(|recorder| recorder.mapped.change(work));
 }
 
 /// `on` or `off`.
@@ -393,7 +396,7 @@ impl Recorder {
                 continue;
             }
             let added = self.mapped.change(|image| {
-                let added = image.take_stack()?;
+                let added = image.take(Growing::Stacks)?;
                 image.stacks[added as usize] = key;
                 Some(added)
             });
@@ -408,7 +411,7 @@ impl Recorder {
         if let Some(&known) = self.frames.numbers.get(&value) {
             return Some(known);
         }
-        let added = self.mapped.change(Image::take_frame)?;
+        let added = self.mapped.change(|image| image.take(Growing::Frames))?;
         self.frames.add(value, added);
         Some(added)
     }
@@ -419,7 +422,7 @@ impl Recorder {
         }
         let class = self.name_of(key.class);
         let added = self.mapped.change(|image| {
-            let added = image.take_site()?;
+            let added = image.take(Growing::Sites)?;
             let site = &mut image.sites[added as usize];
             (site.stack, site.class, site.kind) = (key.stack, class, key.kind);
             site.width_bytes = key.width_bytes;

@@ -3,7 +3,7 @@
 use ashlar_heap::MarkingEnd;
 
 use super::image::Kind;
-use super::recorder::{recorder, while_sampling, Fate, Recorder};
+use super::recorder::{while_sampling, with_any, Fate, Recorder};
 use super::watch;
 use crate::knobs::KNOBS;
 use crate::payloads::thread_caches::with_locks_free;
@@ -29,7 +29,7 @@ fn payload_ends(address: usize) {
 /// Runs `work` with the recorder, if there is one. A thread that forks frees payloads, too,
 /// while it has the recorder locked.
 fn with_recorder_of_payloads<R>(work: impl FnOnce(&mut Recorder) -> R) -> Option<R> {
-    with_locks_free(|| recorder().as_mut().map(work))
+    with_locks_free(|| with_any(work))
 }
 
 /// Resizes the payload at this address with `resize`, which returns null when it fails: then the
@@ -87,14 +87,10 @@ pub(crate) fn swept() {
     if !KNOBS.has_heap_profile.is_on() {
         return;
     }
-    if let Some(recorder) = &mut *recorder() {
-        recorder.swept();
-    }
+    with_any(Recorder::swept);
 }
 
 /// Called when a cell has moved.
 pub(crate) fn moved(from: Value, to: Value) {
-    if let Some(recorder) = &mut *recorder() {
-        recorder.moved(from, to);
-    }
+    with_any(|recorder| recorder.moved(from, to));
 }

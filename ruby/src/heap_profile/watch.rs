@@ -4,7 +4,7 @@
 use std::cell::Cell as StdCell;
 use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering::Relaxed};
 
-use super::recorder::recorder;
+use super::recorder::with_any;
 
 /// Bytes that a thread may still allocate before the next mark.
 #[derive(Clone, Copy)]
@@ -62,10 +62,7 @@ pub(super) fn is_sample(bytes: usize) -> bool {
 
 #[cold]
 fn draw() -> u64 {
-    let mut recorder = recorder();
-    recorder
-        .as_mut()
-        .map_or(u64::MAX, |recorder| recorder.intervals.bytes().max(1))
+    with_any(|recorder| recorder.intervals.bytes().max(1)).unwrap_or(u64::MAX)
 }
 
 fn counter(address: usize) -> &'static AtomicU8 {
