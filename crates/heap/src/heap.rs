@@ -207,11 +207,6 @@ impl<'shared, V: Vm> Heap<'shared, V> {
         &self.pauses
     }
 
-    /// When several threads mark.
-    pub fn parallel_marking(&self) -> ParallelMarking {
-        self.parallel.get()
-    }
-
     /// Chooses when several threads mark. Helpers that exist go on to wait for
     /// work, even if fewer are wanted.
     pub fn set_parallel_marking(&self, parallel: ParallelMarking) {

@@ -567,6 +567,7 @@ impl Pace {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use Scope::{Full, Major, Minor};
 
     const MIB: usize = 1 << 20;
 
@@ -596,7 +597,7 @@ mod tests {
 
     fn pace_after_full(options: PaceOptions, live: usize) -> Pace {
         let mut pace = Pace::new(options);
-        pace.start(measure(0, live), Some(Scope::Full));
+        pace.start(measure(0, live), Some(Full));
         pace.start(measure(live, MIB), None);
         pace
     }
@@ -610,8 +611,8 @@ mod tests {
             };
             let mut pace = pace_after_full(options, 100 * MIB);
             let mut start = |mib| pace.start(measure(mib * MIB, MIB), None);
-            assert_eq!(start(100 + percent - 1), Scope::Minor);
-            assert_eq!(start(100 + percent), Scope::Full);
+            assert_eq!(start(100 + percent - 1), Minor);
+            assert_eq!(start(100 + percent), Full);
         }
     }
 
@@ -622,11 +623,9 @@ mod tests {
             old_cells: 50,
             ..measure(kept, MIB)
         };
-        assert_eq!(pace.start(half_young(300 * MIB), None), Scope::Minor);
-        assert_eq!(pace.start(half_young(400 * MIB), None), Scope::Full);
+        assert_eq!(pace.start(half_young(300 * MIB), None), Minor);
+        assert_eq!(pace.start(half_young(400 * MIB), None), Full);
     }
-
-    use Scope::{Full, Major};
 
     /// [`measure`] of a heap that is mostly settled.
     fn settled(kept: usize) -> Measure {
@@ -642,7 +641,7 @@ mod tests {
         assert_eq!(pace.start(settled(200 * MIB), None), Major);
         assert_eq!(pace.start(settled(126 * MIB), None), Full);
         // The program had grown.
-        assert_eq!(pace.start(settled(124 * MIB), None), Scope::Minor);
+        assert_eq!(pace.start(settled(124 * MIB), None), Minor);
         assert_eq!(pace.start(settled(250 * MIB), None), Major);
     }
 
@@ -667,7 +666,7 @@ mod tests {
         pace.start(measure_at(100, 0, 50 * MIB), None);
         pace.start(measure_at(200, 50 * MIB, 50 * MIB), None);
         pace.start(measure_at(1000, 100 * MIB, MIB), Some(Full));
-        pace.start(measure_at(2000, 100 * MIB, MIB), Some(Scope::Minor));
+        pace.start(measure_at(2000, 100 * MIB, MIB), Some(Minor));
         pace
     }
 
@@ -768,10 +767,10 @@ mod tests {
         for in_a_row in [1, 3, 7, 15, 15] {
             assert_eq!(pace.start(settled(200 * MIB), None), Major);
             assert_eq!(pace.start(settled(190 * MIB), None), Full);
-            assert_eq!(pace.start(settled(100 * MIB), None), Scope::Minor);
+            assert_eq!(pace.start(settled(100 * MIB), None), Minor);
             for _ in 0..in_a_row {
                 assert_eq!(pace.start(settled(200 * MIB), None), Full);
-                assert_eq!(pace.start(settled(100 * MIB), None), Scope::Minor);
+                assert_eq!(pace.start(settled(100 * MIB), None), Minor);
             }
         }
     }
@@ -790,28 +789,19 @@ mod tests {
 
     #[test]
     fn growth_that_lasts_brings_no_major_collection() {
-        let with_code = |kept, code| Measure {
-            lasting_bytes: code,
-            ..measure(kept, MIB)
-        };
         let mut pace = pace_after_full(OPTIONS, 100 * MIB);
-        assert_eq!(
-            pace.start(with_code(209 * MIB, 10 * MIB), None),
-            Scope::Minor
-        );
-        assert_eq!(
-            pace.start(with_code(210 * MIB, 10 * MIB), None),
-            Scope::Full
-        );
+        let mut start_with = |kept, code| {
+            let with_code = Measure {
+                lasting_bytes: code,
+                ..measure(kept, MIB)
+            };
+            pace.start(with_code, None)
+        };
+        assert_eq!(start_with(209 * MIB, 10 * MIB), Minor);
+        assert_eq!(start_with(210 * MIB, 10 * MIB), Full);
         // What lasted already does not count once more.
-        assert_eq!(
-            pace.start(with_code(110 * MIB, 10 * MIB), None),
-            Scope::Minor
-        );
-        assert_eq!(
-            pace.start(with_code(220 * MIB, 10 * MIB), None),
-            Scope::Full
-        );
+        assert_eq!(start_with(110 * MIB, 10 * MIB), Minor);
+        assert_eq!(start_with(220 * MIB, 10 * MIB), Full);
     }
 
     #[test]
@@ -874,8 +864,8 @@ mod tests {
         assert_eq!(threshold(bounded(0, 30 * MIB)), 130 * MIB);
         let mut never_minor = pace_after_full(bounded(0, 0), 100 * MIB);
         let shrunk = measure(50 * MIB, MIB);
-        assert_eq!(never_minor.start(shrunk, None), Scope::Full);
-        assert_eq!(never_minor.start(shrunk, None), Scope::Full);
+        assert_eq!(never_minor.start(shrunk, None), Full);
+        assert_eq!(never_minor.start(shrunk, None), Full);
     }
 
     #[test]
@@ -890,8 +880,8 @@ mod tests {
             ..measure(100 * MIB, MIB)
         };
         assert_eq!(pace.rescans_limit_cells(500), Some(10));
-        assert_eq!(pace.start(rescanned(10), None), Scope::Minor);
-        assert_eq!(pace.start(rescanned(11), None), Scope::Full);
+        assert_eq!(pace.start(rescanned(10), None), Minor);
+        assert_eq!(pace.start(rescanned(11), None), Full);
         assert_eq!(pace.rescans_limit_cells(500), Some(50));
     }
 
@@ -902,7 +892,7 @@ mod tests {
             ..measure(kept, MIB)
         };
         let mut pace = Pace::new(OPTIONS);
-        pace.start(payloads_only(0), Some(Scope::Full));
+        pace.start(payloads_only(0), Some(Full));
         pace.start(payloads_only(1000 * MIB), None);
         assert_eq!(pace.major_threshold_bytes() / MIB, 1000 + 16 + 128 - 1);
     }
@@ -934,23 +924,23 @@ mod tests {
     #[test]
     fn near_the_memory_limit_collections_come_sooner_and_are_full() {
         let mut pace = Pace::new(LIMITED);
-        pace.start(resident(0, 90 * MIB), Some(Scope::Full));
+        pace.start(resident(0, 90 * MIB), Some(Full));
         pace.start(resident(90 * MIB, MIB), None);
-        assert_eq!(pace.start(resident(100 * MIB, MIB), None), Scope::Minor);
+        assert_eq!(pace.start(resident(100 * MIB, MIB), None), Minor);
         assert!(pace.nursery_bytes() <= 10 * MIB);
         assert_eq!(pace.limit_collections(), 0);
-        assert_eq!(pace.start(resident(115 * MIB, MIB), None), Scope::Full);
+        assert_eq!(pace.start(resident(115 * MIB, MIB), None), Full);
         assert_eq!(pace.limit_collections(), 1);
     }
 
     #[test]
     fn without_room_live_data_grows_a_little_between_full_collections() {
         let mut pace = Pace::new(LIMITED);
-        pace.start(resident(0, 128 * MIB), Some(Scope::Full));
+        pace.start(resident(0, 128 * MIB), Some(Full));
         pace.start(resident(128 * MIB, MIB), None);
         assert!(pace.is_short_of_room());
-        assert_eq!(pace.start(resident(130 * MIB, MIB), None), Scope::Minor);
-        assert_eq!(pace.start(resident(137 * MIB, MIB), None), Scope::Full);
+        assert_eq!(pace.start(resident(130 * MIB, MIB), None), Minor);
+        assert_eq!(pace.start(resident(137 * MIB, MIB), None), Full);
     }
 
     #[test]
@@ -964,15 +954,15 @@ mod tests {
     #[test]
     fn live_data_that_does_not_fit_is_paced_almost_as_if_there_were_no_limit() {
         let mut pace = Pace::new(LIMITED);
-        pace.start(resident(0, 400 * MIB), Some(Scope::Full));
+        pace.start(resident(0, 400 * MIB), Some(Full));
         pace.note_after_full(420 * MIB, false);
         assert!(!pace.is_over_limit() && pace.is_short_of_room());
         pace.note_after_full(420 * MIB, true);
         assert!(pace.is_over_limit() && !pace.is_short_of_room());
-        assert_eq!(pace.start(resident(400 * MIB, MIB), None), Scope::Minor);
+        assert_eq!(pace.start(resident(400 * MIB, MIB), None), Minor);
         assert_eq!(pace.nursery_bytes(), OPTIONS.nursery_max_bytes);
-        assert_eq!(pace.start(resident(420 * MIB, MIB), None), Scope::Minor);
-        assert_eq!(pace.start(resident(430 * MIB, MIB), None), Scope::Full);
+        assert_eq!(pace.start(resident(420 * MIB, MIB), None), Minor);
+        assert_eq!(pace.start(resident(430 * MIB, MIB), None), Full);
         pace.note_after_full(100 * MIB, true);
         assert!(!pace.is_over_limit());
     }
@@ -980,8 +970,8 @@ mod tests {
     #[test]
     fn what_is_asked_for_is_what_happens() {
         let mut pace = pace_after_full(OPTIONS, MIB);
-        assert_eq!(pace.start(measure(MIB, 0), Some(Scope::Full)), Scope::Full);
-        let asked = Some(Scope::Minor);
-        assert_eq!(pace.start(measure(900 * MIB, 0), asked), Scope::Minor);
+        assert_eq!(pace.start(measure(MIB, 0), Some(Full)), Full);
+        let asked = Some(Minor);
+        assert_eq!(pace.start(measure(900 * MIB, 0), asked), Minor);
     }
 }
