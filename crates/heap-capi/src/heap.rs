@@ -158,7 +158,7 @@ extern "C" fn ashlar_layout_set(
 unsafe extern "C" fn ashlar_heap_free(heap: *mut ProgramHeap) {
     // The program has ended its threads. Its functions that free a cell's memory may still call with the
     // heap, so it is a box only when they are done.
-    // SAFETY: the caller's contract.
+    // SAFETY: null, or a heap that `ashlar_heap_new` has made.
     let Some(program) = (unsafe { heap.as_ref() }) else {
         return;
     };

@@ -11,7 +11,7 @@ use std::io;
 use std::ptr::slice_from_raw_parts;
 
 use super::digest::Digest;
-use super::layout::Index;
+use super::layout::{Entry, Index};
 use super::trust::{open_file, Distrust};
 use crate::mapping::Mapping;
 
@@ -44,7 +44,7 @@ impl MappedFile {
     }
 
     /// Where this address lies in the file.
-    pub(super) fn offset(&self, address: usize) -> Option<usize> {
+    fn offset(&self, address: usize) -> Option<usize> {
         let offset = address.wrapping_sub(self.0.start().as_ptr().addr());
         (offset < self.0.len()).then_some(offset)
     }
@@ -72,5 +72,11 @@ impl CodeFile {
 
     pub(super) fn bytes(&self) -> &[u8] {
         self.mapping.bytes()
+    }
+
+    /// The number of the entry whose code begins at this address, and the entry.
+    pub(super) fn entry_at(&self, address: usize) -> Option<(usize, Entry)> {
+        let offset = self.mapping.offset(address)?;
+        self.index.of_code(self.bytes(), offset)
     }
 }

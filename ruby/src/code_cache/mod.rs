@@ -299,9 +299,7 @@ impl CodeCache {
     /// Refuses code that Ruby could not load.
     fn refuse(&self, address: usize) {
         let Some(file) = &self.file else { return };
-        let offset = file.mapping.offset(address);
-        let found = offset.and_then(|offset| file.index.of_code(file.bytes(), offset));
-        if let Some((number, entry)) = found {
+        if let Some((number, entry)) = file.entry_at(address) {
             self.checked[number].store(REFUSED, Relaxed);
             self.note_damage(file, &entry);
         }
@@ -405,9 +403,7 @@ impl CodeCache {
 
     /// The bit of a sequence of the code that begins at this address.
     fn bit_of(&self, address: usize, sequence: u32) -> Option<u64> {
-        let file = self.file.as_ref()?;
-        let offset = file.mapping.offset(address)?;
-        let (_, entry) = file.index.of_code(file.bytes(), offset)?;
+        let (_, entry) = self.file.as_ref()?.entry_at(address)?;
         (sequence < entry.about.sequences).then(|| entry.first_sequence + u64::from(sequence))
     }
 

@@ -182,18 +182,17 @@ impl Walk<'_, '_> {
             _ => 0,
         };
         name_of(object, &mut self.name);
-        let class = match is_dead {
-            true => 0,
-            false => class_of(object).unwrap_or(0),
+        let (class, payload_bytes) = match is_dead {
+            true => (0, 0),
+            false => (
+                class_of(object).unwrap_or(0),
+                self.payload_bytes(object, width),
+            ),
         };
         self.out.number(kind_number(object.kind(), internal_kind));
         let flags = flags(heap.region().state(cell), !self.name.is_empty());
         self.out.byte(flags);
         self.out.number(units(self.base, class));
-        let payload_bytes = match is_dead {
-            true => 0,
-            false => self.payload_bytes(object, width),
-        };
         self.out.number(payload_bytes);
         if !self.name.is_empty() {
             self.out.text(&self.name);
@@ -208,8 +207,7 @@ impl Walk<'_, '_> {
     /// The bytes that an object owns outside its cell.
     fn payload_bytes(&self, object: Object, width: WidthIndex) -> usize {
         match freeing(object) {
-            Freeing::Nothing => 0,
-            Freeing::Payload(0) => 0,
+            Freeing::Nothing | Freeing::Payload(0) => 0,
             Freeing::Payload(address) => {
                 let ours = self.collector.heap.space().usable_bytes(address);
                 // SAFETY: a payload that is not ours is libc's.
@@ -262,18 +260,12 @@ fn units(base: usize, address: usize) -> usize {
 }
 
 fn flags(state: CellState, is_named: bool) -> u8 {
-    let mut flags = state.age();
-    for (flag, is_set) in [
-        (PINNED, state.is_pinned()),
-        (UNPROTECTED, state.is_unprotected()),
-        (REMEMBERED, state.is_remembered()),
-        (NAMED, is_named),
-    ] {
-        if is_set {
-            flags |= flag;
-        }
-    }
-    flags
+    let flag = |flag, is_set| if is_set { flag } else { 0 };
+    state.age()
+        | flag(PINNED, state.is_pinned())
+        | flag(UNPROTECTED, state.is_unprotected())
+        | flag(REMEMBERED, state.is_remembered())
+        | flag(NAMED, is_named)
 }
 
 /// Writes references as distances from the cell that they are in.

@@ -259,6 +259,15 @@ mod tests {
     use super::*;
     use crate::refusing_allocator::while_memory_is_refused;
 
+    /// Finalizers of these objects, each with its array.
+    fn defined(all: impl IntoIterator<Item = (Value, Value)>) -> Finalizers {
+        let mut finalizers = Finalizers::default();
+        for (object, array) in all {
+            finalizers.insert(object, array).unwrap();
+        }
+        finalizers
+    }
+
     /// Removes all objects, oldest first; the array of each is its address and `distance`.
     fn drained(finalizers: &mut Finalizers, distance: usize) -> Vec<Value> {
         let mut order = Vec::new();
@@ -271,10 +280,7 @@ mod tests {
 
     #[test]
     fn finalizers_come_first_that_were_defined_first() {
-        let mut finalizers = Finalizers::default();
-        for object in [400, 80, 240, 160] {
-            finalizers.insert(object, object + 8).unwrap();
-        }
+        let mut finalizers = defined([400, 80, 240, 160].map(|object| (object, object + 8)));
         finalizers.remove(80);
         finalizers.insert(80, 88).unwrap();
         finalizers.insert(320, 7).unwrap();
@@ -287,10 +293,7 @@ mod tests {
 
     #[test]
     fn finalizers_that_are_set_again_take_the_last_place() {
-        let mut finalizers = Finalizers::default();
-        for (object, array) in [(80, 1), (160, 2), (80, 3)] {
-            finalizers.insert(object, array).unwrap();
-        }
+        let finalizers = defined([(80, 1), (160, 2), (80, 3)]);
         assert_eq!(finalizers.first(), Some(160));
         assert_eq!(finalizers.get(80), Some(3));
         let mut kept = Vec::new();
@@ -300,11 +303,8 @@ mod tests {
 
     #[test]
     fn the_order_outlives_the_closing_of_gaps() {
-        let mut finalizers = Finalizers::default();
         let all = 10 * GONE_MIN;
-        for object in 1..=all {
-            finalizers.insert(object, object + all).unwrap();
-        }
+        let mut finalizers = defined((1..=all).map(|object| (object, object + all)));
         let kept: Vec<usize> = (1..=all).filter(|object| object % 7 == 3).collect();
         // From both sides, so that there are gaps before, between and behind those kept.
         for object in (1..=all / 2).flat_map(|i| [i, all + 1 - i]) {
@@ -324,11 +324,8 @@ mod tests {
 
     #[test]
     fn finalizers_of_lost_objects_are_queued_and_the_rest_keeps_its_order() {
-        let mut finalizers = Finalizers::default();
         let all = 10 * GONE_MIN;
-        for object in 1..=all {
-            finalizers.insert(object, object + all).unwrap();
-        }
+        let mut finalizers = defined((1..=all).map(|object| (object, object + all)));
         let is_lost = |object| object % 5 != 2;
         assert!(finalizers.queue_lost(is_lost, |object| object as u64));
         assert!(!finalizers.queue_lost(is_lost, |_| 0));
@@ -349,10 +346,7 @@ mod tests {
 
     #[test]
     fn no_job_is_lost_when_memory_is_refused_where_it_begins() {
-        let mut finalizers = Finalizers::default();
-        for object in 1..=9 {
-            finalizers.insert(object, object).unwrap();
-        }
+        let mut finalizers = defined((1..=9).map(|object| (object, object)));
         (1..=9).for_each(|object| assert!(finalizers.queue(object, 0)));
         let mut ran = Vec::with_capacity(9);
         while_memory_is_refused(|| {

@@ -260,10 +260,7 @@ impl Reader<'_> {
                 }
                 Ok(()) => continue,
             };
-            return Err(format!(
-                "{}={text}: {problem}",
-                (self.shown_name)(setting.name)
-            ));
+            return Err(self.refusal(setting.name, &text, &problem));
         }
         Ok(changed)
     }
@@ -271,12 +268,13 @@ impl Reader<'_> {
     /// An error if there is a text for this option.
     pub(super) fn refuse_if_named(&self, name: &str, wanted: &str) -> Result<(), String> {
         match (self.text)(name) {
-            Some(text) => Err(format!(
-                "{}={text}: {wanted} is wanted",
-                (self.shown_name)(name)
-            )),
+            Some(text) => Err(self.refusal(name, &text, &format!("{wanted} is wanted"))),
             None => Ok(()),
         }
+    }
+
+    fn refusal(&self, name: &str, text: &str, problem: &str) -> String {
+        format!("{}={text}: {problem}", (self.shown_name)(name))
     }
 }
 
