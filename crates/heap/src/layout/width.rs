@@ -98,10 +98,7 @@ impl WidthIndex {
     /// Whether a cell of this width starts `offset` bytes into its block.
     #[inline(always)]
     pub fn is_cell_start(self, offset: usize) -> bool {
-        debug_assert!(offset < BLOCK_BYTES);
-        let cell = (offset as u64 * RECIPROCALS[self.0 as usize]) >> 32;
-        let start = cell as usize * self.bytes();
-        start == offset && offset + self.bytes() <= BLOCK_BYTES
+        self.cell_start(offset) == Some(offset)
     }
 
     /// Where the cell that contains `offset` starts; `None` behind the last cell.

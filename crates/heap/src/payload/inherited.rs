@@ -12,7 +12,7 @@ use std::ptr::NonNull;
 use std::sync::atomic::Ordering::Relaxed;
 
 use super::notes::{forget_notes, free_noted, note_of};
-use super::pool::{has_piece, Pool};
+use super::pool::{blocks_of_pieces, has_piece, Pool};
 use super::supply::Supply;
 use super::Payloads;
 use crate::layout::arena::{Arena, ArenaClass};
@@ -128,17 +128,4 @@ impl Supply<'_> {
             of.class().bytes()
         });
     }
-}
-
-fn blocks_of_pieces(
-    space: &Space,
-    numbers: Range<usize>,
-) -> impl Iterator<Item = (BlockIndex, ArenaClass)> + '_ {
-    numbers.filter_map(|index| {
-        let index = BlockIndex(index as u32);
-        match space.region.kind(index) {
-            Kind::Payloads(of) => Some((index, of)),
-            _ => None,
-        }
-    })
 }

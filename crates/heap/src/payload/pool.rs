@@ -1,5 +1,6 @@
 //! Pieces of payload blocks, shared by all threads under one lock.
 
+use std::ops::Range;
 use std::ptr::NonNull;
 
 use super::free_lists::{row_pieces, Chain, FreeLists, Row};
@@ -61,8 +62,13 @@ impl Rows {
     }
 }
 
+/// The first word of a free piece: the address of the next one.
+pub(super) fn link(space: &Space, piece: usize) -> *mut usize {
+    space.region.pointer(piece).cast()
+}
+
 fn second_word(space: &Space, piece: usize) -> *mut usize {
-    space.region.pointer(piece + size_of::<usize>()).cast()
+    link(space, piece + size_of::<usize>())
 }
 
 impl Default for Pool {
@@ -134,7 +140,7 @@ impl Pool {
             let start = space.region.address_of(index);
             loop {
                 // SAFETY: a free piece begins with the address of the next.
-                address = unsafe { space.region.pointer(last).cast::<usize>().read() };
+                address = unsafe { link(space, last).read() };
                 if address.wrapping_sub(start) >= BLOCK_BYTES {
                     break;
                 }
@@ -148,13 +154,7 @@ impl Pool {
             };
             let block = space.region.block(index);
             // SAFETY: the piece is free and at least 16 bytes long.
-            unsafe {
-                space
-                    .region
-                    .pointer(last)
-                    .cast::<usize>()
-                    .write(block.free())
-            };
+            unsafe { link(space, last).write(block.free()) };
             block.set_free(first);
             block.used.set(block.used.get() - count);
             self.note_free(space, index, of);
@@ -204,10 +204,7 @@ impl Pool {
     /// Asserts invariants 6 and 7.
     pub(crate) fn verify(&self, space: &Space) -> Result<(), String> {
         let mut listed_blocks = 0;
-        for index in (0..space.region.committed_blocks()).map(|block| BlockIndex(block as u32)) {
-            let Kind::Payloads(of) = space.region.kind(index) else {
-                continue;
-            };
+        for (index, of) in blocks_of_pieces(space, 0..space.region.committed_blocks()) {
             verify_pieces(space, index, of)?;
             let block = space.region.block(index);
             if block.has(LISTED) != has_piece(space, index, of.class()) {
@@ -250,7 +247,7 @@ fn verify_pieces(space: &Space, index: BlockIndex, of: ArenaClass) -> Result<(),
         }
         free += 1;
         // SAFETY: a free piece begins with the address of the next.
-        address = unsafe { space.region.pointer(address).cast::<usize>().read() };
+        address = unsafe { link(space, address).read() };
     }
     free += noted_pieces(space, index, of).count();
     match block.used.get() + free == block.untouched.get() {
@@ -261,6 +258,20 @@ fn verify_pieces(space: &Space, index: BlockIndex, of: ArenaClass) -> Result<(),
             block.untouched.get()
         )),
     }
+}
+
+/// The payload blocks with these numbers.
+pub(super) fn blocks_of_pieces(
+    space: &Space,
+    numbers: Range<usize>,
+) -> impl Iterator<Item = (BlockIndex, ArenaClass)> + '_ {
+    numbers.filter_map(|index| {
+        let index = BlockIndex(index as u32);
+        match space.region.kind(index) {
+            Kind::Payloads(of) => Some((index, of)),
+            _ => None,
+        }
+    })
 }
 
 pub(super) fn has_piece(space: &Space, index: BlockIndex, class: ClassIndex) -> bool {
@@ -279,7 +290,7 @@ fn take_pieces(space: &Space, index: BlockIndex, class: ClassIndex, max: usize) 
         let (first, mut last) = (block.free(), block.free());
         loop {
             // SAFETY: a free piece begins with the address of the next.
-            let next = unsafe { space.region.pointer(last).cast::<usize>().read() };
+            let next = unsafe { link(space, last).read() };
             if next == 0 || count == max {
                 block.set_free(next);
                 break (first, last);
@@ -294,10 +305,7 @@ fn take_pieces(space: &Space, index: BlockIndex, class: ClassIndex, max: usize) 
         let last = first + count.checked_sub(1)? * class.bytes();
         for address in (first..last).step_by(class.bytes()) {
             // SAFETY: nobody has had the piece yet, and it is at least 16 bytes long.
-            unsafe {
-                let link = space.region.pointer(address).cast::<usize>();
-                link.write(address + class.bytes());
-            }
+            unsafe { link(space, address).write(address + class.bytes()) };
         }
         block.untouched.set(untouched + count);
         (first, last)
