@@ -1320,10 +1320,7 @@ fn a_dead_cell_is_released_once_and_only_when_its_block_is_swept() {
     with_program(16 * MIB, |p| {
         let cells = if cfg!(miri) { 100 } else { 5_000 };
         let dead: Vec<_> = (0..cells).map(|_| p.object(plain(0)).address()).collect();
-        p.heap.collect(Request {
-            scope: Some(Scope::Minor),
-            ..Request::default()
-        });
+        p.mark(Scope::Minor);
         assert!(p.heap.is_sweeping());
         assert_eq!(p.heap.vm().released.borrow().len(), 0);
         // SAFETY: the test keeps the addresses of cells.
@@ -1486,10 +1483,7 @@ fn idle_blocks_go_back_a_few_at_a_time_in_slices() {
         p.full();
         p.full();
         assert_eq!(p.heap.stats().blocks_released, 0);
-        p.heap.collect(Request {
-            scope: Some(Scope::Full),
-            ..Request::default()
-        });
+        p.mark(Scope::Full);
         let mut released = Vec::new();
         for _ in 0..3 {
             assert!(p.heap.sweep_slice(&mut WorkBudget::cells(1)));

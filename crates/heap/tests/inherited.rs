@@ -137,10 +137,7 @@ fn so_does_one_that_an_allocation_sweeps() {
         let theirs = p.objects(OBJECTS);
         p.heap.inherit();
         p.keep_every(OBJECTS, &[]);
-        p.heap.collect(Request {
-            scope: Some(Scope::Minor),
-            ..Request::default()
-        });
+        p.mark(Scope::Minor);
         let mine = p.objects(OBJECTS);
         p.finish();
         assert_eq!(p.heap.inherited_blocks(), 0);

@@ -74,11 +74,7 @@ impl Program<'_> {
     }
 
     fn collect(&self, scope: Scope) {
-        let request = Request {
-            scope: Some(scope),
-            ..Request::default()
-        };
-        assert_eq!(self.heap.collect(request), scope);
+        assert_eq!(self.mark(scope), scope);
     }
 
     fn full(&self) {

@@ -158,13 +158,9 @@ fn a_heap_whose_vm_has_panicked_while_it_released_a_cell_sweeps_no_more() {
     let heap = heap(shared(SIZE_BYTES));
     (0..3).for_each(|_| _ = cell_of(&heap));
     *heap.vm().when_released.borrow_mut() = Some(Box::new(|| panic!("what the VM does")));
-    let full = Request {
-        sweep_now: true,
-        ..Request::default()
-    };
-    assert!(panics(|| heap.collect(full)));
+    assert!(panics(|| heap.collect(Request::EVERYTHING)));
     *heap.vm().when_released.borrow_mut() = None;
-    assert!(panics(|| heap.collect(full)));
+    assert!(panics(|| heap.collect(Request::EVERYTHING)));
     assert_eq!(heap.vm().released.get(), 1);
 }
 
@@ -174,11 +170,7 @@ fn no_collection_begins_while_a_cell_is_released() {
     let heap: &'static _ = Box::leak(Box::new(heap(shared(SIZE_BYTES))));
     (0..3).for_each(|_| _ = cell_of(heap));
     *heap.vm().when_released.borrow_mut() = Some(Box::new(|| _ = heap.collect(Request::default())));
-    let full = Request {
-        sweep_now: true,
-        ..Request::default()
-    };
-    assert!(panics(|| heap.collect(full)));
+    assert!(panics(|| heap.collect(Request::EVERYTHING)));
     assert_eq!(heap.vm().released.get(), 1);
 }
 

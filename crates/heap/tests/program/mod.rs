@@ -3,7 +3,8 @@
 use std::ptr::NonNull;
 
 use ashlar_heap::{
-    Allocation, AllocationCache, Cell, CellState, Heap, PaceOptions, Scope, Shared, Stress, Urgency,
+    Allocation, AllocationCache, Cell, CellState, Heap, PaceOptions, Request, Scope, Shared,
+    Stress, Urgency,
 };
 
 use crate::toy_vm::{self, Shape, ToyVm};
@@ -125,6 +126,14 @@ impl Program<'_> {
         let mut stress = Stress::default();
         choose(&mut stress);
         self.heap.set_stress(stress);
+    }
+
+    /// Collects, and leaves the sweeping for later. Returns the scope that the collection had.
+    pub fn mark(&self, scope: Scope) -> Scope {
+        self.heap.collect(Request {
+            scope: Some(scope),
+            ..Request::default()
+        })
     }
 
     /// Ends the marking that is going on, and sweeps all.
