@@ -168,6 +168,11 @@ impl Program<'_> {
     fn reported(&self) -> String {
         self.driver.world.reported.take().join(", ")
     }
+
+    #[track_caller]
+    fn assert_reported(&self, expected: &str) {
+        assert_eq!(self.reported(), expected);
+    }
 }
 
 #[test]
@@ -175,22 +180,16 @@ fn a_collection_at_once_reports_how_far_it_is() {
     with_usual_program(|p| {
         p.objects(1000);
         p.driver.collect(Request::EVERYTHING);
-        assert_eq!(
-            p.reported(),
-            "stopped, begins, marking, marked, swept, goes on"
-        );
+        p.assert_reported("stopped, begins, marking, marked, swept, goes on");
         p.objects(1000);
         p.driver.collect(Request::default());
-        assert_eq!(p.reported(), "stopped, begins, marking, marked, goes on");
+        p.assert_reported("stopped, begins, marking, marked, goes on");
         // What the previous collection left is swept first, and a compaction sweeps itself.
         p.driver.collect(Request {
             compact: Some(Evacuation::Sparse),
             ..Request::EVERYTHING
         });
-        assert_eq!(
-            p.reported(),
-            "stopped, swept, begins, marking, marked, swept, goes on"
-        );
+        p.assert_reported("stopped, swept, begins, marking, marked, swept, goes on");
         assert_eq!(p.driver.heap.pauses().summary().count, 3);
     });
 }
@@ -206,16 +205,13 @@ fn a_collection_in_slices_is_reported_piece_by_piece_and_ended_before_another() 
             p.keep(p.object());
         }
         p.driver.collect_due(Wanted::default());
-        assert_eq!(p.reported(), "stopped, begins, marking, goes on");
+        p.assert_reported("stopped, begins, marking, goes on");
         p.driver.collect_due(Wanted::default());
-        assert_eq!(p.reported(), "stopped, marking, goes on");
+        p.assert_reported("stopped, marking, goes on");
         p.driver.collect(Request::default());
-        assert_eq!(
-            p.reported(),
-            "stopped, marking, marked, swept, begins, marking, marked, goes on"
-        );
+        p.assert_reported("stopped, marking, marked, swept, begins, marking, marked, goes on");
         p.driver.finish();
-        assert_eq!(p.reported(), "stopped, swept, goes on");
+        p.assert_reported("stopped, swept, goes on");
     });
 }
 
@@ -234,7 +230,7 @@ fn where_payloads_fill_the_heap_slices_sweep_without_waiting_for_new_cells() {
                 cause,
                 ..Wanted::default()
             });
-            assert_eq!(p.reported(), "stopped, begins, marking, marked, goes on");
+            p.assert_reported("stopped, begins, marking, marked, goes on");
             due_bytes = p.driver.heap.bytes_until_due();
         });
         due_bytes
@@ -252,7 +248,7 @@ fn a_stop_that_stops_other_threads_sweeps_as_much_as_it_has_time_for() {
             p.objects(50_000);
             p.driver.collect_due(Wanted::default());
             let reported = format!("stopped, begins, marking, marked, {after_marking}goes on");
-            assert_eq!(p.reported(), reported);
+            p.assert_reported(&reported);
             pauses.set_slice_time(None);
             p.objects(50_000);
             p.driver.collect(Request::default());
@@ -269,10 +265,7 @@ fn memory_is_out_when_all_that_is_dead_has_been_freed() {
     with_program(2 * MIB, PaceOptions::default(), |p| {
         assert!(!p.driver.last_resort(), "there is no cell yet");
         let kept = p.fill(true);
-        assert_eq!(
-            p.reported(),
-            "stopped, begins, marking, marked, swept, goes on"
-        );
+        p.assert_reported("stopped, begins, marking, marked, swept, goes on");
         assert!(kept > 1000, "{kept}");
         p.driver.heap.vm().roots.borrow_mut().clear();
         let again = p.fill(true);

@@ -224,17 +224,11 @@ impl Grown<'_> {
 /// Grows, collects in every way, shrinks; returns how many calls were refused.
 fn grow_and_shrink(refusal: Refusal, threads: usize) -> u64 {
     refusals::refuse(Some(refusal));
-    let refused_heap = || {
-        let refused_calls = refusals::refused_calls();
-        refusals::refuse(None);
-        assert!(refused_calls > 0, "no heap, although nothing was refused");
-        refused_calls
-    };
     let Ok(shared) = Shared::reserve(1 << 30) else {
-        return refused_heap();
+        return model::refused_heap();
     };
     let Ok(heap) = Heap::new(ToyVm::new(&shared), &shared, PaceOptions::default()) else {
-        return refused_heap();
+        return model::refused_heap();
     };
     heap.set_parallel_marking(ParallelMarking {
         threads,
