@@ -127,7 +127,7 @@ pub static TABLE: [Setting<Options>; 12] = [
         Kept::Text {
             wanted: Policy::ALLOWED,
             read: |o, text| {
-                o.policy = text.parse().map_err(|_| Policy::ALLOWED)?;
+                o.policy = Policy::named(text).ok_or(Policy::ALLOWED)?;
                 Ok(())
             },
             show: |o| o.policy.name().to_owned(),
