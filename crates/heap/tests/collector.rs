@@ -68,6 +68,23 @@ impl Program<'_> {
         cell
     }
 
+    /// A list of objects with `references` references each, kept by a root; collections are done when they are
+    /// due. Returns the latest object, which keeps all others.
+    fn chain(&mut self, objects: usize, references: usize) -> Cell {
+        let mut latest = self.object(plain(references));
+        self.root(latest);
+        for _ in 1..objects {
+            if self.heap.collection_is_due() {
+                self.heap.collect(Request::default());
+            }
+            let next = self.object(plain(references));
+            self.store(next, 0, latest);
+            *self.heap.vm().roots.borrow_mut().last_mut().unwrap() = next.address();
+            latest = next;
+        }
+        latest
+    }
+
     /// Notes that what the program has taken will last, much more than is handed out between two
     /// collections.
     fn load_code(&self) {
@@ -469,6 +486,33 @@ fn a_major_collection_keeps_what_is_settled_and_frees_other_old_cells() {
         assert!(p.lives(settled) && !p.lives(old));
         p.full();
         assert!(!p.lives(settled));
+    });
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "too many cells for the interpreter")]
+fn what_long_requests_hold_is_freed_by_major_collections_without_full_ones_in_a_row() {
+    with_program(64 * MIB, |p| {
+        let application = p.chain(40_000, 7);
+        (0..5).for_each(|_| p.full());
+        assert!(p.state(application).is_settled());
+        let before = p.heap.stats();
+        let mut kept_bytes_max = 0;
+        for _ in 0..60 {
+            p.chain(8_000, 125);
+            p.drop_roots();
+            p.root(application);
+            let used_bytes = p.heap.shared().space().blocks().counts().in_use * BLOCK_BYTES;
+            kept_bytes_max = kept_bytes_max.max(used_bytes);
+        }
+        let after = p.heap.stats();
+        let full = after.full_collections - before.full_collections;
+        let major = after.major_collections - before.major_collections;
+        assert!(full > 0 && major > 3 * full, "{full} full, {major} major");
+        // What two requests hold, and the application.
+        assert!(kept_bytes_max < 20 * MIB, "{kept_bytes_max}");
+        assert!(p.lives(application));
+        p.heap.verify().unwrap();
     });
 }
 

@@ -198,6 +198,7 @@ impl<V: Vm> Heap<'_, V> {
         let (planned_bytes, cells) = pacing.pace.marking_plan(scope, measure);
         pacing.slices.begin(scope, planned_bytes, cells);
         *counts.totals.collections_of(scope) += 1;
+        let lets_settle = pacing.pace.lets_settle();
         drop(state);
         let cycle = Cycle {
             scope,
@@ -214,6 +215,7 @@ impl<V: Vm> Heap<'_, V> {
             },
             later_remarks: 0,
             has_been_paused: false,
+            lets_settle,
         };
         self.collection.enter(Stage::Clearing, Some(cycle));
         scope
@@ -351,7 +353,7 @@ impl<V: Vm> Heap<'_, V> {
         /// Clearing a block takes about as long as marking this many cells.
         const CELLS_PER_BLOCK: usize = 8;
         for index in cycle.cleared_blocks..cycle.blocks {
-            self.clear_marks_of(BlockIndex(index as u32), cycle.scope == Scope::Major);
+            self.clear_marks_of(BlockIndex(index as u32), cycle);
             cycle.cleared_blocks = index + 1;
             if !work.spend(CELLS_PER_BLOCK) {
                 break;
@@ -361,17 +363,23 @@ impl<V: Vm> Heap<'_, V> {
         cycle.cleared_blocks == cycle.blocks
     }
 
-    fn clear_marks_of(&self, block: BlockIndex, leaves_settled: bool) {
+    fn clear_marks_of(&self, block: BlockIndex, cycle: &Cycle) {
         if self.region().kind_byte(block).width().is_none() {
             return;
         }
+        let leaves_settled = cycle.scope == Scope::Major;
+        let lets_settle = cycle.lets_settle;
         for word in self.region().state_words_of(block) {
             let eight = word.load(Relaxed);
             let marks_left = match leaves_settled {
                 true => marks_of_settled(eight),
                 false => 0,
             };
-            let cleared = eight & CLEARED | eight & marks_left;
+            let ages_gone = match lets_settle {
+                true => 0,
+                false => ages_of_unsettled(eight),
+            };
+            let cleared = (eight & CLEARED | eight & marks_left) & !ages_gone;
             if cleared != eight {
                 word.store(cleared, Relaxed);
             }
@@ -388,9 +396,34 @@ fn marks_of_settled(eight: u64) -> u64 {
     those_with::<{ CellState::SETTLED }>(eight) << CellState::MARKED.trailing_zeros()
 }
 
+/// The bit `AGE_LOW` of those of eight states that are old and not settled. Without it a cell that
+/// is found once more does not settle.
+fn ages_of_unsettled(eight: u64) -> u64 {
+    let settled = those_with::<{ CellState::SETTLED }>(eight);
+    (those_with::<{ CellState::OLD }>(eight) & !settled) << CellState::AGE_LOW.trailing_zeros()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn old_states_that_are_not_settled_lose_their_age_and_no_others_do() {
+        for bits in 0..=u8::MAX {
+            let expected = match CellState(bits).is_old() && !CellState(bits).is_settled() {
+                true => CellState::AGE_LOW,
+                false => 0,
+            };
+            let found =
+                ages_of_unsettled(u64::from_le_bytes([bits, !bits, bits, 0, 0, 0, 0, bits]));
+            let [first, _, third, zero, .., last] = found.to_le_bytes();
+            assert_eq!(
+                [first, third, zero, last],
+                [expected, expected, 0, expected],
+                "{bits:#x}"
+            );
+        }
+    }
 
     #[test]
     fn settled_states_keep_their_marks_and_no_others_do() {

@@ -73,6 +73,8 @@ pub(crate) struct Cycle {
     pub(super) marked_before: usize,
     /// Remarks begun so far, without the first one.
     pub(super) later_remarks: u32,
+    /// Old cells that have been found before settle when they are found now.
+    pub(super) lets_settle: bool,
     /// The program has run since the beginning: cells that have died since may be kept.
     pub(super) has_been_paused: bool,
 }

@@ -14,8 +14,8 @@
 //! garbage depends on all its bytes, which have to come from the system and through the
 //! processor's caches.
 //!
-//! A major collection does not look at settled cells. If a full one shows that what major ones
-//! left was settled garbage, the next ones are full from the beginning. They are also full while
+//! A major collection does not look at settled cells. If a full one shows that settled cells
+//! have died, cells settle less often ([`Settling`]). Collections are full from the beginning while
 //! less than half of the live old cells are settled: a major one would save little.
 
 mod limit;
@@ -23,6 +23,7 @@ mod loading;
 mod measure;
 mod options;
 mod rent;
+mod settling;
 
 pub use measure::{Costs, Measure, Scope};
 
@@ -32,6 +33,7 @@ pub use options::PaceOptions;
 use limit::Limit;
 use loading::Loading;
 use rent::{Paid, Rent};
+use settling::Settling;
 
 /// The state of pacing.
 #[derive(Clone, Copy, Debug)]
@@ -76,12 +78,15 @@ struct Latest {
     scope: Scope,
     /// By how much old cells had grown before a collection that was not minor, in bytes.
     grown_bytes: usize,
+    /// How many cells were settled before it.
+    settled_cells: usize,
 }
 
 impl Latest {
     const MINOR: Self = Self {
         scope: Scope::Minor,
         grown_bytes: 0,
+        settled_cells: 0,
     };
 }
 
@@ -108,23 +113,13 @@ struct Settled {
     left_bytes: usize,
     /// Of those, cells.
     left_cell_bytes: usize,
+    /// Settled cells that it left.
+    left_cells: usize,
     paid: Paid,
-    suspicion: Suspicion,
-    /// How many of the next collections that could be major are to be full, because settled
-    /// cells die in this program.
-    full_ahead: u8,
-    /// How many collections the latest such finding made full.
-    full_in_a_row: u8,
-}
-
-/// Whether major collections have left settled garbage.
-#[derive(Clone, Copy, Debug, Default)]
-enum Suspicion {
-    /// Not enough for a full collection.
-    #[default]
-    Small,
-    /// They have left `left_bytes`, which is too much: a full collection follows.
-    Large { left_bytes: usize },
+    /// What major collections have left is worth a full collection, which follows: it may be settled
+    /// garbage.
+    is_suspicious: bool,
+    settling: Settling,
 }
 
 /// With a fixed space overhead, a nursery is this part of the garbage that may exist: enough
@@ -144,10 +139,6 @@ const PAYLOADS_MIN_BYTES: usize = 128 << 20;
 /// A major or full marking in slices is planned to last until the program has been handed this
 /// part of the garbage that may exist.
 const MARKINGS_PER_GARBAGE: usize = 4;
-/// When this part of what was too much turns out to be settled garbage, the next collections
-/// that could be major are full: the next one, then the next three, and so on.
-const SETTLED_GARBAGE_PART: usize = 4;
-const FULL_IN_A_ROW_MAX: u8 = 15;
 /// About the mean bytes of a cell.
 const CELL_BYTES: usize = 64;
 /// In how many processes garbage that a fork shares takes memory, at least: in the parent, and in a child that copies
@@ -258,6 +249,12 @@ impl Pace {
     pub fn start(&mut self, measure: Measure, asked: Option<Scope>) -> Scope {
         self.learn(&measure);
         let scope = asked.unwrap_or_else(|| self.scope_of_next(&measure));
+        if scope != Scope::Minor {
+            let settled = &mut self.settled;
+            settled
+                .settling
+                .begin(asked.is_some(), settled.is_suspicious);
+        }
         if let Some(costs) = measure.costs.filter(|_| scope != Scope::Minor) {
             self.intervals.note(costs.process_ns);
         }
@@ -266,10 +263,16 @@ impl Pace {
             Scope::Major | Scope::Full => Latest {
                 scope,
                 grown_bytes: self.old_growth_bytes(&measure),
+                settled_cells: measure.settled_cells,
             },
         };
         self.nursery_bytes = self.next_nursery_bytes(&measure);
         scope
+    }
+
+    /// Whether cells settle in the major or full collection that has started.
+    pub fn lets_settle(&self) -> bool {
+        self.settled.settling.is_on()
     }
 
     /// For how many major or full collections a block of `bytes` stays empty before its pages go back. It pays
@@ -333,7 +336,7 @@ impl Pace {
         if latest.scope != Scope::Minor {
             let is_full = latest.scope == Scope::Full;
             self.loading.note_left(measure, is_full);
-            self.note_left(measure, is_full, latest.grown_bytes);
+            self.note_left(measure, &latest);
         }
         self.loading.note(measure);
         let process_ns = self.rent.note(latest.scope, measure);
@@ -364,9 +367,7 @@ impl Pace {
         let worth = self.rent.full_worth(exchange_rate, unsettled, settled);
         let goal_bytes = paid.goal_bytes(grown_bytes, worth);
         if goal_bytes.is_some_and(|goal_bytes| grown_bytes >= goal_bytes) {
-            self.settled.suspicion = Suspicion::Large {
-                left_bytes: self.old.left_bytes,
-            };
+            self.settled.is_suspicious = true;
         }
     }
 
@@ -401,45 +402,39 @@ impl Pace {
     }
 
     /// What the latest collection, a major or full one, left is known now.
-    fn note_left(&mut self, measure: &Measure, is_full: bool, grown_bytes: usize) {
+    fn note_left(&mut self, measure: &Measure, latest: &Latest) {
         let left_bytes = measure.kept_bytes();
         let left_growth_bytes = self.old_growth_bytes(measure);
-        self.old.paid.settle(grown_bytes, left_growth_bytes);
+        self.old.paid.settle(latest.grown_bytes, left_growth_bytes);
         self.old.left_bytes = left_bytes;
         self.old.left_cell_bytes = measure.cell_bytes;
         self.old.left_cells = measure.old_cells;
-        if is_full {
-            self.note_left_by_full(left_bytes, measure);
+        if latest.scope == Scope::Full {
+            self.note_left_by_full(latest.settled_cells, measure);
         } else if !self.trades() {
             let base_bytes = self.settled.left_bytes.max(self.options.heap_min_bytes);
-            if left_bytes > base_bytes.saturating_add(self.settled_garbage_bytes()) {
-                self.settled.suspicion = Suspicion::Large { left_bytes };
-            }
+            let may_leave_bytes = base_bytes.saturating_add(self.settled_garbage_bytes());
+            self.settled.is_suspicious |= left_bytes > may_leave_bytes;
         }
     }
 
-    fn note_left_by_full(&mut self, left_bytes: usize, measure: &Measure) {
+    /// The latest collection was full; before it `settled_cells` were settled.
+    fn note_left_by_full(&mut self, settled_cells: usize, measure: &Measure) {
         let settled = &mut self.settled;
-        let before = std::mem::take(&mut settled.suspicion);
-        if let Suspicion::Large {
-            left_bytes: before_bytes,
-        } = before
-        {
-            let grown_bytes = before_bytes.saturating_sub(settled.left_bytes);
-            let garbage_bytes = before_bytes.saturating_sub(left_bytes);
-            let is_garbage = garbage_bytes >= grown_bytes / SETTLED_GARBAGE_PART;
-            settled.full_in_a_row = match is_garbage {
-                true => (2 * settled.full_in_a_row + 1).min(FULL_IN_A_ROW_MAX),
-                false => 0,
-            };
-            settled.full_ahead = settled.full_in_a_row;
-            let kept_bytes = grown_bytes.saturating_sub(garbage_bytes);
-            settled.paid.settle(grown_bytes, kept_bytes);
-        } else {
-            settled.paid.settle(0, 0);
-        }
-        settled.left_bytes = left_bytes;
+        let is_suspicious = std::mem::take(&mut settled.is_suspicious);
+        // Otherwise more may have settled in it.
+        let is_exact = is_suspicious && !settled.settling.is_on();
+        let garbage_share = is_exact.then(|| {
+            let new_cells = settled_cells.saturating_sub(settled.left_cells);
+            let dead_cells = settled_cells.saturating_sub(measure.settled_cells);
+            settled
+                .settling
+                .note_full(settled_cells, new_cells, dead_cells)
+        });
+        settled.paid.settle_share(garbage_share);
+        settled.left_bytes = measure.kept_bytes();
         settled.left_cell_bytes = measure.cell_bytes;
+        settled.left_cells = measure.settled_cells;
     }
 
     /// With a fixed overhead, settled garbage that a full collection is worth.
@@ -452,7 +447,7 @@ impl Pace {
     fn scope_of_next(&mut self, measure: &Measure) -> Scope {
         let rescans_limit = self.rescans_limit_cells(measure.old_cells);
         let outgrown = self.options.growth_max_bytes == 0
-            || matches!(self.settled.suspicion, Suspicion::Large { .. })
+            || self.settled.is_suspicious
             || measure.old_bytes() >= self.major_threshold_bytes()
             || rescans_limit.is_some_and(|limit| measure.rescanned_cells > limit);
         let (live, kept) = (self.old.left_bytes, measure.kept_bytes());
@@ -467,22 +462,15 @@ impl Pace {
     }
 
     /// Whether a collection that has to look at old cells is major or full.
-    fn major_or_full(&mut self, measure: &Measure) -> Scope {
+    fn major_or_full(&self, measure: &Measure) -> Scope {
         // Garbage is not marked, so growth since the latest such collection does not count.
         let live_cells = measure.old_cells.min(self.old.left_cells);
         let would_save_little = measure.settled_cells < live_cells.div_ceil(2).max(1);
-        if would_save_little
-            || matches!(self.settled.suspicion, Suspicion::Large { .. })
-            || self.options.growth_max_bytes == 0
-        {
-            return Scope::Full;
-        }
-        match self.settled.full_ahead.checked_sub(1) {
-            Some(fewer) => {
-                self.settled.full_ahead = fewer;
-                Scope::Full
-            }
-            None => Scope::Major,
+        let is_full =
+            would_save_little || self.settled.is_suspicious || self.options.growth_max_bytes == 0;
+        match is_full {
+            true => Scope::Full,
+            false => Scope::Major,
         }
     }
 
@@ -761,18 +749,65 @@ mod tests {
         assert!(!pace.is_due_before_fork(&measure(126 * MIB, 24 * MIB)));
     }
 
-    #[test]
-    fn where_settled_cells_die_the_next_collections_are_full_from_the_beginning() {
-        let mut pace = pace_after_full(OPTIONS, 100 * MIB);
-        for in_a_row in [1, 3, 7, 15, 15] {
-            assert_eq!(pace.start(settled(200 * MIB), None), Major);
-            assert_eq!(pace.start(settled(190 * MIB), None), Full);
-            assert_eq!(pace.start(settled(100 * MIB), None), Minor);
-            for _ in 0..in_a_row {
-                assert_eq!(pace.start(settled(200 * MIB), None), Full);
-                assert_eq!(pace.start(settled(100 * MIB), None), Minor);
-            }
+    /// [`measure`] of a heap with so many settled cells among a hundred.
+    fn with_settled(settled_cells: usize, kept: usize) -> Measure {
+        Measure {
+            settled_cells,
+            ..measure(kept, MIB)
         }
+    }
+
+    /// A major collection of `pace` leaves too much, the full one after it finds `living` of 90
+    /// settled cells.
+    fn find_settled(pace: &mut Pace, living: usize) {
+        assert_eq!(pace.start(with_settled(90, 200 * MIB), None), Major);
+        assert_eq!(pace.start(with_settled(90, 190 * MIB), None), Full);
+        assert!(
+            !pace.lets_settle(),
+            "it is to show what is left of the settled ones"
+        );
+        assert_eq!(
+            pace.start(with_settled(living, 100 * MIB), None),
+            Scope::Minor
+        );
+    }
+
+    #[test]
+    fn where_settled_cells_die_cells_settle_in_fewer_collections() {
+        let mut pace = pace_after_full(OPTIONS, 100 * MIB);
+        let expect_interval = |pace: &mut Pace, interval: usize| {
+            for number in 1..=interval {
+                assert_eq!(pace.start(with_settled(60, 200 * MIB), None), Major);
+                assert_eq!(
+                    pace.lets_settle(),
+                    number == interval,
+                    "{number} of {interval}"
+                );
+                assert_eq!(pace.start(with_settled(60, 100 * MIB), None), Scope::Minor);
+            }
+        };
+        expect_interval(&mut pace, 1);
+        for interval in [2, 4, 8, 16, 16] {
+            find_settled(&mut pace, 60);
+            expect_interval(&mut pace, interval);
+        }
+        for interval in [8, 4, 2, 1, 1] {
+            find_settled(&mut pace, 90);
+            expect_interval(&mut pace, interval);
+        }
+    }
+
+    #[test]
+    fn cells_settle_when_the_program_asks_for_a_collection() {
+        let mut pace = pace_after_full(OPTIONS, 100 * MIB);
+        find_settled(&mut pace, 60);
+        for asked in [Full, Major, Full] {
+            pace.start(with_settled(60, 100 * MIB), Some(asked));
+            assert!(pace.lets_settle());
+        }
+        pace.start(with_settled(60, 100 * MIB), None);
+        assert_eq!(pace.start(with_settled(60, 200 * MIB), None), Major);
+        assert!(!pace.lets_settle());
     }
 
     #[test]
