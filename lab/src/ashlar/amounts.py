@@ -5,8 +5,6 @@ with probability p = 1 − exp(−b / period), and the sample stands for 1/p obj
 other: the variance of a sum of weights w is the sum of (1 − p) w² over the samples (the estimator of Horvitz and Thompson, 1952).
 """
 
-from __future__ import annotations
-
 import math
 import time
 from typing import NamedTuple

@@ -1,7 +1,5 @@
 """A small chart: axes, lines, bands, points, whiskers. Output is one SVG element whose colours are classes."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 

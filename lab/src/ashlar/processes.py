@@ -1,7 +1,5 @@
 """Processes from outside, as /proc tells of them. What has ended meanwhile raises OSError, or is None where that is said."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """A table of text, and what is said around it: Markdown in a pipe, columns as wide as they may be on a terminal."""
 
-from __future__ import annotations
-
 import shutil
 import sys
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """What `ashlar boot` does, and its tables."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import os

@@ -1,7 +1,5 @@
 """Collapsed stacks: a line for each stack, outermost frame first, then a number. What flamegraph.pl, inferno and speedscope read."""
 
-from __future__ import annotations
-
 from ashlar.heap.profile import Frame, Profile
 
 

@@ -4,8 +4,6 @@ Nothing of a process is stopped. A live image is copied between two readings of 
 was changed meanwhile.
 """
 
-from __future__ import annotations
-
 import contextlib
 import math
 import os

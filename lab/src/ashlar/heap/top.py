@@ -1,7 +1,5 @@
 """Live numbers of processes: two readings make rates, and a reading makes a screen."""
 
-from __future__ import annotations
-
 import contextlib
 import shutil
 import time

@@ -1,7 +1,5 @@
 """Small native programs, built at first use and kept under the hash of their source."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 import shutil

@@ -1,7 +1,5 @@
 """The Rust program that reads dumps: built at first use, kept under the hash of its source, started."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

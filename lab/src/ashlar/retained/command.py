@@ -1,7 +1,5 @@
 """`ashlar retained`: read, tell, show and write."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What is said and listed of a dump, before it takes a form."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from itertools import islice
 

@@ -1,7 +1,5 @@
 """What a dump told, as a page and as Markdown."""
 
-from __future__ import annotations
-
 from ashlar import amounts, page, palette
 from ashlar.bars import Bar, draw
 from ashlar.retained import picture

@@ -1,7 +1,5 @@
 """A process from outside: its mappings, which of their pages it has to itself, and what they hold. Nothing is stopped or written."""
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Iterator

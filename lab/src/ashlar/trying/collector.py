@@ -1,7 +1,5 @@
 """What the collectors of a command's Ruby processes did, from the lines that probe.rb writes."""
 
-from __future__ import annotations
-
 import contextlib
 import math
 import os

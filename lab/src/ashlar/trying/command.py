@@ -1,7 +1,5 @@
 """What `ashlar try` does: find the two Rubies, run the command on each by turns, and put what was seen into forms."""
 
-from __future__ import annotations
-
 import itertools
 import math
 import os

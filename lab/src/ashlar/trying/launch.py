@@ -1,7 +1,5 @@
 """How a command is made to run on the Ruby that is meant: what is started, and with which environment."""
 
-from __future__ import annotations
-
 import os
 import shlex
 import shutil

@@ -1,7 +1,5 @@
 """What was measured as a page: the verdict, memory over time, the figures."""
 
-from __future__ import annotations
-
 import shlex
 from collections.abc import Sequence
 from dataclasses import replace

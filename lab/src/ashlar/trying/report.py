@@ -1,7 +1,5 @@
 """What was measured as tables and a small picture for the terminal, and as JSON."""
 
-from __future__ import annotations
-
 import json
 import math
 import shlex

@@ -1,7 +1,5 @@
 """The two Rubies: where they are, what they are, and where gems are installed for them."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import subprocess

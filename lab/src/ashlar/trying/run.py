@@ -1,7 +1,5 @@
 """One run of the command on one Ruby: start it, wait until it answers, ask it, end it."""
 
-from __future__ import annotations
-
 import hashlib
 import math
 import os

@@ -1,7 +1,5 @@
 """Where a server listens, whether it answers, and whether its port is free. Only addresses of this machine's loopback are ever asked."""
 
-from __future__ import annotations
-
 import contextlib
 import errno
 import ipaddress

@@ -1,7 +1,5 @@
 """The processes of a command while they run: memory, CPU time, and which programs they are. From /proc alone."""
 
-from __future__ import annotations
-
 import os
 import threading
 import time
