@@ -9,8 +9,6 @@ import math
 import time
 from typing import NamedTuple
 
-_95 = 1.96
-
 
 class Estimate(NamedTuple):
     """A sum estimated from samples, with the variance of the estimate."""
@@ -21,7 +19,7 @@ class Estimate(NamedTuple):
     @property
     def error(self) -> float:
         """Half the width of the 95 % interval."""
-        return _95 * math.sqrt(max(self.variance, 0.0))
+        return 1.96 * math.sqrt(max(self.variance, 0.0))
 
 
 def probability(size_bytes: float, period_bytes: float) -> float:

@@ -294,12 +294,10 @@ def _image_path(pid: int) -> str:
 
 def _number_inside(path: str) -> int:
     """The number of the process whose image a descriptor is of; 0 for what is no image."""
-    try:
+    with contextlib.suppress(OSError):
         if os.readlink(path).startswith(LINK):
             with open(path, "rb") as file:
                 return int.from_bytes(file.read(32)[24:], "little")
-    except OSError:
-        pass
     return 0
 
 

@@ -162,10 +162,8 @@ def watch(pid: int, every_s: float) -> None:
             drawn = len(lines)
             time.sleep(every_s)
             latest = read(pid)
-            if latest.image.taken_ns != now.image.taken_ns or before is None:
-                before, now = now, latest
-            else:
-                now = latest
+            is_new = before is None or latest.image.taken_ns != now.image.taken_ns
+            before, now = now if is_new else before, latest
     except KeyboardInterrupt:
         return
     except BadInput:

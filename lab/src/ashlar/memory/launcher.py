@@ -30,6 +30,7 @@ class Observed:
 
 _MEMORY = ("size_kib", "rss_kib", "pss_kib", "private_kib", "swap_kib", "hwm_kib")
 _MOMENTS = ("peak", "at_exit", "process_exit", "mark")
+_FLAGS = {"timeout": ("timed_out", True), "no_trace": ("traced", False), "end": ("complete", True)}
 
 
 def read_observed(path: Path) -> Observed:
@@ -37,32 +38,24 @@ def read_observed(path: Path) -> Observed:
     seen = Observed()
     for line in path.read_text(errors="replace").splitlines():
         key, _, rest = line.partition(" ")
-        if key == "sample":
-            seen.samples.append(tuple(map(int, rest.split())))
-        elif key == "pss":
-            seen.pss.append(tuple(map(int, rest.split())))
-        elif key == "counter":
-            name, value = rest.split()
-            seen.counters[name] = float(value)
-        elif key == "no_counter":
-            name, _, why = rest.partition(" ")
-            seen.missing_counters[name] = why
+        if key in ("sample", "pss"):
+            (seen.samples if key == "sample" else seen.pss).append(tuple(map(int, rest.split())))
+        elif key in ("counter", "no_counter"):
+            name, _, told = rest.partition(" ")
+            if key == "counter":
+                seen.counters[name] = float(told)
+            else:
+                seen.missing_counters[name] = told
         elif key in _MOMENTS:
             at, pid, name, *sizes = rest.split()
             seen.memory.append({"moment": key, "at_us": int(at), "pid": int(pid), "name": name, **dict(zip(_MEMORY, map(int, sizes)))})
         elif key == "mapped":
             seen.mapped = rest.partition(" ")[2]
-        elif key == "timeout":
-            seen.timed_out = True
         elif key == "exec_failed":
             seen.exec_failed = rest
-        elif key == "no_trace":
-            seen.traced = False
-        elif key == "end":
-            seen.complete = True
-        elif key in ("stopped", "killed"):
-            pass
-        else:
+        elif key in _FLAGS:
+            setattr(seen, *_FLAGS[key])
+        elif key not in ("stopped", "killed"):
             seen.numbers[key] = float(rest)
     return seen
 
