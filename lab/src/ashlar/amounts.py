@@ -69,10 +69,6 @@ def _written(value: float, error: float | None) -> str:
     return text if error is None else f"{text} ± {error:,.{places}f}"
 
 
-def rate(bytes_per_s: float) -> str:
-    return f"{memory(bytes_per_s)}/s"
-
-
 def duration(ns: float) -> str:
     """`1.23 ms`, `45 µs`, `2.1 s`."""
     for name, unit in (("s", 1e9), ("ms", 1e6), ("µs", 1e3)):

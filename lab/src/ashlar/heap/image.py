@@ -84,6 +84,7 @@ class Sample(NamedTuple):
 
 # What an entry of each table holds at least; a later version may make entries longer.
 _TABLES = {"strings": "B", "frames": "4I", "stacks": "3I", "sites": "4IQddQdd8I", "samples": "QIIQQ"}
+_HEADER = struct.Struct("<8sII6Q4IQIIQ")
 _DIRECTORY, _DIRECTORY_ENTRY = 128, struct.Struct("<QIIII")
 _COMMAND, _RUBY = 1024, 2048
 
@@ -170,15 +171,13 @@ def parse(source: str, read: Callable[[int, int], bytes], tables: bool = True) -
         raise BadInput(f"{source} is no heap profile: it does not begin with {MAGIC.decode()}; ASHLAR_PROFILE=FILE makes one")
     if len(header) < HEADER_BYTES:
         raise BadInput(f"{source} is truncated: it ends after {len(header)} of the header's {HEADER_BYTES} bytes; take another profile")
-    version, header_bytes = struct.unpack_from("<II", header, 8)
+    (_, version, header_bytes, sequence, pid, started_ns, taken_ns, period, lost, count, at, table_count, directory,
+     since_ns, sampling, origin, full_collection) = _HEADER.unpack_from(header)
     if version != VERSION:
         raise BadInput(f"{source} has version {version} of the format, and this ashlar reads version {VERSION}; "
                        f"use the ashlar that came with the library that wrote it")
     if header_bytes != HEADER_BYTES:
         raise _damaged(source, f"a header of {header_bytes} bytes in place of {HEADER_BYTES}")
-    sequence, pid, started_ns, taken_ns, period, lost = struct.unpack_from("<6Q", header, 16)
-    count, at, table_count, directory = struct.unpack_from("<4I", header, 64)
-    since_ns, sampling, origin, full_collection = struct.unpack_from("<QIIQ", header, 80)
     if at + 8 * count > HEADER_BYTES:
         raise _damaged(source, f"{count} numbers at {at}, beyond its header")
     numbers = dict(zip(NUMBERS, struct.unpack_from(f"<{count}Q", header, at)))

@@ -104,7 +104,7 @@ def rows(now: Reading, before: Reading | None) -> list[tuple[str, str]]:
         ("RSS", amounts.memory(now.rss_bytes) + (f", {amounts.memory(now.swap_bytes)} swapped out" if now.swap_bytes else "")),
         ("shared", _shared(now)),
         ("limit", amounts.memory(limit) if limit else "none"),
-        ("allocation", f"{amounts.rate(r.allocated_bytes_per_s)}, {amounts.count(r.objects_per_s)} objects/s"),
+        ("allocation", f"{amounts.memory(r.allocated_bytes_per_s)}/s, {amounts.count(r.objects_per_s)} objects/s"),
         ("collections", f"{r.collections_per_s:.2f}/s, " + _kinds(now, r)),
         ("collector", f"{100 * r.collector_share:.1f} % of the CPU time; {amounts.duration(n('collector_ns'))} so far"),
         ("pauses", f"median {amounts.duration(n('pause_ns_p50'))}, 99 % within {amounts.duration(n('pause_ns_p99'))}, "
@@ -146,7 +146,7 @@ def listed(readings: Sequence[Reading]) -> str:
     if not readings:
         return f"no process that this user may read has live numbers; {image.UNSET}"
     made = [(str(r.pid), r.image.program, amounts.memory(r.number("live_bytes")), amounts.memory(r.rss_bytes),
-             amounts.rate(rates(r, None).allocated_bytes_per_s), f"{100 * rates(r, None).collector_share:.1f} %", amounts.moment(r.image.started_ns / 1e9),
+             f"{amounts.memory(rates(r, None).allocated_bytes_per_s)}/s", f"{100 * rates(r, None).collector_share:.1f} %", amounts.moment(r.image.started_ns / 1e9),
              amounts.setting(r.image.period_bytes) if r.image.sampling else "no") for r in sorted(readings, key=lambda r: r.pid)]
     return table_text(Table("processes", "", ("PID", "command", "live", "RSS", "allocation", "collector", "started", "samples every"), tuple(made)))
 

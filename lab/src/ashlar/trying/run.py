@@ -77,7 +77,9 @@ class Run:
 def carry_out(plan: Plan, side: str, number: int, ruby: Ruby, gems_of: Ruby, tell: Callable[[str, Run], None]) -> Run:
     """Raises BadInput where the command cannot be run or a server does not answer. What a Ctrl-C leaves is a run that was interrupted."""
     server.wait_until_free(plan.ports)
-    with tempfile.TemporaryDirectory(prefix="ashlar-try-", dir=_place()) as folder:
+    # RUBYOPT is cut at blanks, so the folder of what it loads has none.
+    place = "/tmp" if any(c.isspace() for c in tempfile.gettempdir()) else None
+    with tempfile.TemporaryDirectory(prefix="ashlar-try-", dir=place) as folder:
         scratch = Path(folder)
         process = Process(launch.prepare(plan.command, ruby, gems_of, scratch), scratch / "printed.out")
         watcher = Watcher(process.started)
@@ -97,11 +99,6 @@ def carry_out(plan: Plan, side: str, number: int, ruby: Ruby, gems_of: Ruby, tel
                 run.interrupted = True
         one.finish()
         return run
-
-
-def _place() -> str | None:
-    """RUBYOPT is cut at blanks, so the folder of what it loads has none."""
-    return "/tmp" if any(c.isspace() for c in tempfile.gettempdir()) else None
 
 
 class _Moment(NamedTuple):
