@@ -40,12 +40,12 @@ def read_observed(path: Path) -> Observed:
         key, _, rest = line.partition(" ")
         if key in ("sample", "pss"):
             (seen.samples if key == "sample" else seen.pss).append(tuple(map(int, rest.split())))
-        elif key in ("counter", "no_counter"):
-            name, _, told = rest.partition(" ")
-            if key == "counter":
-                seen.counters[name] = float(told)
-            else:
-                seen.missing_counters[name] = told
+        elif key == "counter":
+            name, value = rest.split()
+            seen.counters[name] = float(value)
+        elif key == "no_counter":
+            name, _, why = rest.partition(" ")
+            seen.missing_counters[name] = why
         elif key in _MOMENTS:
             at, pid, name, *sizes = rest.split()
             seen.memory.append({"moment": key, "at_us": int(at), "pid": int(pid), "name": name, **dict(zip(_MEMORY, map(int, sizes)))})
@@ -61,10 +61,12 @@ def read_observed(path: Path) -> Observed:
 
 
 def start(command: tuple[str, ...], *, result: Path, environment: dict[str, str], period_us: int = 50000, duty_permille: int = DUTY_PERMILLE,
-          timeout_s: float = 0, grace_s: float = 0.5, trace: bool = False, counters: bool = True, foreground: bool = False, **more: str | Path | None) -> subprocess.Popen:
-    """Start the launcher around `command`; the caller waits for it and reads `result`. `more` are those of `output`, `errors`, `directory`, `preload`,
-    `library` and `cgroup` that it has."""
-    options = {"result": result, "period-us": period_us, "duty-permille": duty_permille, "timeout-ms": int(timeout_s * 1000), "grace-ms": int(grace_s * 1000), **more}
+          timeout_s: float = 0, grace_s: float = 0.5, trace: bool = False, counters: bool = True, foreground: bool = False,
+          **more: str | Path | None) -> subprocess.Popen:
+    """Start the launcher around `command`; the caller waits for it and reads `result`. `more` may have `output`, `errors`, `directory`, `preload`,
+    `library` and `cgroup`, which the launcher's options of these names say."""
+    options = {"result": result, "period-us": period_us, "duty-permille": duty_permille, "timeout-ms": int(timeout_s * 1000),
+               "grace-ms": int(grace_s * 1000), **more}
     given = [part for name, value in options.items() if value is not None for part in (f"--{name}", str(value))]
     given += [f"--{name}" for name, wanted in (("trace", trace), ("counters", counters), ("foreground", foreground)) if wanted]
     return subprocess.Popen([str(native.program(SOURCE)), *given, "--", *command], env=environment,

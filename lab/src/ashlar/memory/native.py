@@ -25,7 +25,7 @@ def cache_directory() -> Path:
 
 
 def kept(name: str, sources: Iterable[Path], build: Callable[[Path], None]) -> Path:
-    """The program that `build` puts at a path of its own, kept under one that is another one for other sources."""
+    """The program that `build` makes at the path that it is given. It is kept under a name that changes with the sources."""
     path = cache_directory() / "lab" / f"{name}-{hashlib.sha256(b''.join(file.read_bytes() for file in sources)).hexdigest()[:16]}"
     if not path.exists():
         try:

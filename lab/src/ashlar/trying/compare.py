@@ -76,8 +76,9 @@ def figures(runs: Sequence[Run]) -> list[Figure]:
            lambda run: run.collected.collector_s / run.cpu_s if _all_told(run) and run.cpu_s else None),
         of("collections", "collections", amounts.count, lambda run: run.collected.collections if _all_told(run) else None),
         of("full_collections", "of these major", amounts.count, lambda run: run.collected.full if _all_told(run) else None),
-        *(of(f"{p}_s", f"{p} of requests" if p == "p50" else p, _milliseconds, lambda run, share=share: run.answered.percentile_s(share) if run.answered else None, "requests", p)
-          for p, share in (("p50", 0.50), ("p90", 0.90), ("p99", 0.99))),
+        of("p50_s", "p50 of requests", _milliseconds, _percentile(0.50), "requests", "p50"),
+        of("p90_s", "p90", _milliseconds, _percentile(0.90), "requests", "p90"),
+        of("p99_s", "p99", _milliseconds, _percentile(0.99), "requests", "p99"),
         of("failed", "requests that failed", lambda v: f"{v:,.0f}", lambda run: run.answered.failed if run.answered else None),
         of("ready_s", "until it answered" if asked else "until it listened", _seconds, lambda run: run.ready_s),
     ]
@@ -117,6 +118,10 @@ def _workers_dirty(run: Run) -> float | None:
 
 def _all_told(run: Run) -> bool:
     return run.collected is not None and run.collected.silent == 0
+
+
+def _percentile(share: float) -> Callable[[Run], float | None]:
+    return lambda run: run.answered.percentile_s(share) if run.answered else None
 
 
 # ── In words ───────────────────────────────────────────────────────────────
