@@ -284,7 +284,8 @@ def _read_unchanged(source: str, descriptor: int, tables: bool) -> Image:
 
 def _image_path(pid: int) -> str:
     """The descriptor of the image that the process itself writes: one inherited over a fork has another process's number in it."""
-    folder, numbers = f"/proc/{pid}/fd", (pid, _number_in_its_namespace(pid))
+    in_its_namespace = processes.told({}, processes.status, pid).get("NSpid", str(pid)).split()[-1]  # the number that a process of a container has for itself
+    folder, numbers = f"/proc/{pid}/fd", (pid, int(in_its_namespace))
     own = [path for name in sorted(os.listdir(folder), key=int) if _number_inside(path := f"{folder}/{name}") in numbers]
     if not own:
         raise BadInput(f"process {pid} ({processes.name_of(pid)}) has no live image; {UNSET}")
@@ -300,20 +301,9 @@ def _number_inside(path: str) -> int:
     return 0
 
 
-def _number_in_its_namespace(pid: int) -> int:
-    """The number that a process of a container has for itself."""
-    try:
-        return int(processes.status(pid)["NSpid"].split()[-1])
-    except (OSError, KeyError):
-        return pid
-
-
 def _command_of(pid: int) -> str:
     """An image has no command line unless that was asked for; of a process that runs the system tells it."""
-    try:
-        arguments = Path(f"/proc/{pid}/cmdline").read_bytes()
-    except OSError:
-        return ""
+    arguments = processes.told(b"", Path(f"/proc/{pid}/cmdline").read_bytes)
     return arguments.replace(b"\0", b" ").decode("utf-8", "replace").rstrip()
 
 

@@ -51,11 +51,8 @@ def read(pid: int) -> Reading:
         stat, status = processes.stat(pid), processes.status(pid)
         if not stat:
             raise ProcessLookupError
-    try:
-        memory = processes.rollup(pid)
-    except OSError:
-        memory = {}
-    return Reading(found, pid, time.time_ns(), stat.cpu_s, processes.kib(status, "VmRSS"), processes.kib(status, "VmSwap"), memory)
+    return Reading(found, pid, time.time_ns(), stat.cpu_s, processes.kib(status, "VmRSS"), processes.kib(status, "VmSwap"),
+                   processes.told({}, processes.rollup, pid))
 
 
 def read_all(pids: Sequence[int] | None) -> list[Reading]:
