@@ -5,13 +5,9 @@ with probability p = 1 − exp(−b / period), and the sample stands for 1/p obj
 other: the variance of a sum of weights w is the sum of (1 − p) w² over the samples (the estimator of Horvitz and Thompson, 1952).
 """
 
-from __future__ import annotations
-
 import math
 import time
 from typing import NamedTuple
-
-_95 = 1.96
 
 
 class Estimate(NamedTuple):
@@ -23,7 +19,7 @@ class Estimate(NamedTuple):
     @property
     def error(self) -> float:
         """Half the width of the 95 % interval."""
-        return _95 * math.sqrt(max(self.variance, 0.0))
+        return 1.96 * math.sqrt(max(self.variance, 0.0))
 
 
 def probability(size_bytes: float, period_bytes: float) -> float:
@@ -71,10 +67,6 @@ def _written(value: float, error: float | None) -> str:
     places = 0 if about >= (99.5 if error is None else 9.95) else 1 if about >= (9.95 if error is None else 0.995) else 2
     text = f"{value:,.{places}f}"
     return text if error is None else f"{text} ± {error:,.{places}f}"
-
-
-def rate(bytes_per_s: float) -> str:
-    return f"{memory(bytes_per_s)}/s"
 
 
 def duration(ns: float) -> str:

@@ -1,7 +1,5 @@
 """A tree as bars: each hangs from the one above it, and is as wide as its bytes. One SVG element; point at a bar to read it."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -21,7 +19,7 @@ class Bar:
     label: str
     told: str
     size: float
-    below: Sequence[Bar]
+    below: "Sequence[Bar]"
     hue: int | None = None
 
 

@@ -1,7 +1,5 @@
 """A small chart: axes, lines, bands, points, whiskers. Output is one SVG element whose colours are classes."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 
@@ -152,10 +150,8 @@ class Chart:
         else:
             head += f"<title>{xml(self.title)}</title>"
         body = self._frame() + "".join(self._marks)
-        return head + (f'<g transform="translate(0 {lower})">{body}</g>' if lower else body) + self._heading() + legend + "</svg>"
-
-    def _heading(self) -> str:
-        return f'<text class="ink" font-size="14" font-weight="600" x="{8 if self._rows else self._left}" y="16">{xml(self.title)}</text>'
+        heading = f'<text class="ink" font-size="14" font-weight="600" x="{8 if self._rows else self._left}" y="16">{xml(self.title)}</text>'
+        return head + (f'<g transform="translate(0 {lower})">{body}</g>' if lower else body) + heading + legend + "</svg>"
 
     def _frame(self) -> str:
         bottom, right = self.height - self._bottom, self.width - self._right

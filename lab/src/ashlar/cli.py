@@ -1,7 +1,5 @@
 """The command line of `ashlar`: options, and which module answers. What a verb needs is loaded when it is asked for."""
 
-from __future__ import annotations
-
 import argparse
 import errno
 import importlib

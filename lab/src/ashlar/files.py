@@ -1,7 +1,5 @@
 """Put finished files in place: written whole beside their name, then renamed."""
 
-from __future__ import annotations
-
 import errno
 import os
 import secrets

@@ -1,7 +1,5 @@
 """Which forms an answer takes, and where a form goes: files, or standard output."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 

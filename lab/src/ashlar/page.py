@@ -1,8 +1,6 @@
 """The pages' one shell: self-contained, no request leaves it, light and dark, narrow and wide. Text goes in through `xml`; what is called
 HTML here is a page's own."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 

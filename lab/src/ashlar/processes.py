@@ -1,16 +1,15 @@
 """Processes from outside, as /proc tells of them. What has ended meanwhile raises OSError, or is None where that is said."""
 
-from __future__ import annotations
-
 import contextlib
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from ashlar.errors import BadInput
 
 TICKS_PER_S = os.sysconf("SC_CLK_TCK")
+Told = TypeVar("Told")
 
 
 class Stat(NamedTuple):
@@ -34,11 +33,8 @@ def stat_of(text: str) -> Stat:
 
 def stat(pid: int) -> Stat | None:
     """None for a process that is gone, or that has ended and only waits to be asked after."""
-    try:
-        found = stat_of(_file(pid, "stat"))
-    except OSError:
-        return None
-    return None if found.state in "ZX" else found
+    text = told("", _file, pid, "stat")
+    return found if text and (found := stat_of(text)).state not in "ZX" else None
 
 
 def status(pid: int) -> dict[str, str]:
@@ -58,10 +54,15 @@ def rollup(pid: int) -> dict[str, int]:
 
 
 def name_of(pid: int) -> str:
+    return told("gone", _file, pid, "comm").strip()
+
+
+def told(otherwise: Told, read: Callable[..., Told], *of) -> Told:
+    """What `read` tells, or `otherwise` where the process has ended meanwhile or may not be read."""
     try:
-        return _file(pid, "comm").strip()
+        return read(*of)
     except OSError:
-        return "gone"
+        return otherwise
 
 
 def numbers() -> Iterator[int]:

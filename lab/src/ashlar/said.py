@@ -4,8 +4,6 @@ Names, labels, file names, messages and what programs print may hold whatever a 
 sequence, a byte that is no UTF-8. Each form has one door here, and what a door returns is text and nothing else in that form.
 """
 
-from __future__ import annotations
-
 import html
 import re
 import sys

@@ -1,11 +1,10 @@
 """A table of text, and what is said around it: Markdown in a pipe, columns as wide as they may be on a terminal."""
 
-from __future__ import annotations
-
 import shutil
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 
 from ashlar.said import markdown, markdown_cell, one_line, say, visible
 
@@ -50,9 +49,8 @@ def drawn(table: Table, width: int) -> str:
     lines = [f"{_BOLD}{visible(table.title)}{_PLAIN}"] if table.title else []
     for row in cells if any(cells[0]) else cells[1:]:
         pieces = [[c[at:at + w] for at in range(0, max(len(c), 1), w)] for c, w in zip(row, widths)]
-        for line in range(max(map(len, pieces))):
-            shown = ((p[line] if line < len(p) else "", w, table.is_text(i)) for i, (p, w) in enumerate(zip(pieces, widths)))
-            lines.append("  ".join(c.ljust(w) if text else c.rjust(w) for c, w, text in shown).rstrip())
+        for line in zip_longest(*pieces, fillvalue=""):
+            lines.append("  ".join(c.ljust(w) if table.is_text(i) else c.rjust(w) for i, (c, w) in enumerate(zip(line, widths))).rstrip())
         if row is cells[0]:
             lines.append("  ".join("─" * w for w in widths))
     return "\n".join([*lines, *([visible(table.note)] if table.note else [])])

@@ -1,7 +1,5 @@
 """Running a command with every Ruby in it telling what it loads."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

@@ -1,7 +1,5 @@
 """What `ashlar boot` does, and its tables."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import os
@@ -23,7 +21,7 @@ def run(asked) -> int:
         raise BadInput(f"--top {asked.top} lists nothing; give 1 or more")
     boots, status = measure(asked.command)
     if asked.json:
-        say(as_json(boots))
+        say(json.dumps([dataclasses.asdict(boot) for boot in boots], indent=1))
     else:
         for found in boots:
             show(found, top=asked.top, by=asked.by)
@@ -41,11 +39,6 @@ def show(boot: Boot, *, top: int, by: str) -> None:
               _table("libraries", "own time", ("library", "files"), libraries, top)]
     say(f"process {boot.process} until {boot.why}: {one_line(' '.join(boot.command))}\n{boot.ruby}", error=True)
     show_tables(tables, error=True)
-
-
-def as_json(boots: list[Boot]) -> str:
-    """All of it, with the same names as in [`Boot`]."""
-    return json.dumps([dataclasses.asdict(boot) for boot in boots], indent=1)
 
 
 def _milliseconds(ns: int) -> str:

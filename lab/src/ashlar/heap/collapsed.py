@@ -1,8 +1,6 @@
 """Collapsed stacks: a line for each stack, outermost frame first, then a number. What flamegraph.pl, inferno and speedscope read."""
 
-from __future__ import annotations
-
-from ashlar.heap.profile import Frame, Profile
+from ashlar.heap.profile import Profile
 
 
 def render(found: Profile, measure: str) -> str:
@@ -11,13 +9,10 @@ def render(found: Profile, measure: str) -> str:
     for site in found.sites:
         size = getattr(site.amounts, measure).bytes.value
         if size >= 0.5:
-            stack = ";".join([*(_frame(f) for f in reversed(site.stack_shown)), _plain(site.class_shown)])
+            frames = (f"{f.label} {f.short_place}" if f.path else f.label for f in reversed(site.stack_shown))
+            stack = ";".join(map(_plain, (*frames, site.class_shown)))
             lines[stack] = lines.get(stack, 0.0) + size
     return "".join(f"{stack} {round(size)}\n" for stack, size in sorted(lines.items()))
-
-
-def _frame(frame: Frame) -> str:
-    return _plain(f"{frame.label} {frame.short_place}" if frame.path else frame.label)
 
 
 def _plain(text: str) -> str:

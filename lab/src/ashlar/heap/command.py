@@ -1,7 +1,5 @@
 """What `ashlar heap` and `ashlar top` do: read an image, make a profile or numbers of it, and put that into a form."""
 
-from __future__ import annotations
-
 import sys
 import time
 from collections.abc import Callable, Iterator

@@ -6,8 +6,6 @@ a leak is made from the samples that were found live alone. It is the product of
 posterior probabilities that what was made early is still there, that the growth goes on, and that what was old stayed.
 """
 
-from __future__ import annotations
-
 import math
 from collections import defaultdict
 from dataclasses import dataclass, replace

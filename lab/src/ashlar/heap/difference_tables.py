@@ -1,7 +1,5 @@
 """What grew between two profiles, in words, as tables and as JSON."""
 
-from __future__ import annotations
-
 import math
 
 from ashlar.amounts import memory

@@ -1,7 +1,5 @@
 """What the samples of one line say about its growth between two profiles, and how likely chance alone would say as much."""
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """A profile as JSON: everything the tables have, and each site with its whole stack."""
 
-from __future__ import annotations
-
 import json
 
 from ashlar.amounts import Estimate

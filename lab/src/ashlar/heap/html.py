@@ -1,7 +1,5 @@
 """A profile as a page: flame graphs and tables."""
 
-from __future__ import annotations
-
 from ashlar import amounts, page, palette
 from ashlar.bars import Bar, draw
 from ashlar.heap import profile, tables

@@ -4,8 +4,6 @@ Nothing of a process is stopped. A live image is copied between two readings of 
 was changed meanwhile.
 """
 
-from __future__ import annotations
-
 import contextlib
 import math
 import os
@@ -86,6 +84,7 @@ class Sample(NamedTuple):
 
 # What an entry of each table holds at least; a later version may make entries longer.
 _TABLES = {"strings": "B", "frames": "4I", "stacks": "3I", "sites": "4IQddQdd8I", "samples": "QIIQQ"}
+_HEADER = struct.Struct("<8sII6Q4IQIIQ")
 _DIRECTORY, _DIRECTORY_ENTRY = 128, struct.Struct("<QIIII")
 _COMMAND, _RUBY = 1024, 2048
 
@@ -172,15 +171,13 @@ def parse(source: str, read: Callable[[int, int], bytes], tables: bool = True) -
         raise BadInput(f"{source} is no heap profile: it does not begin with {MAGIC.decode()}; ASHLAR_PROFILE=FILE makes one")
     if len(header) < HEADER_BYTES:
         raise BadInput(f"{source} is truncated: it ends after {len(header)} of the header's {HEADER_BYTES} bytes; take another profile")
-    version, header_bytes = struct.unpack_from("<II", header, 8)
+    (_, version, header_bytes, sequence, pid, started_ns, taken_ns, period, lost, count, at, table_count, directory,
+     since_ns, sampling, origin, full_collection) = _HEADER.unpack_from(header)
     if version != VERSION:
         raise BadInput(f"{source} has version {version} of the format, and this ashlar reads version {VERSION}; "
                        f"use the ashlar that came with the library that wrote it")
     if header_bytes != HEADER_BYTES:
         raise _damaged(source, f"a header of {header_bytes} bytes in place of {HEADER_BYTES}")
-    sequence, pid, started_ns, taken_ns, period, lost = struct.unpack_from("<6Q", header, 16)
-    count, at, table_count, directory = struct.unpack_from("<4I", header, 64)
-    since_ns, sampling, origin, full_collection = struct.unpack_from("<QIIQ", header, 80)
     if at + 8 * count > HEADER_BYTES:
         raise _damaged(source, f"{count} numbers at {at}, beyond its header")
     numbers = dict(zip(NUMBERS, struct.unpack_from(f"<{count}Q", header, at)))
@@ -287,7 +284,8 @@ def _read_unchanged(source: str, descriptor: int, tables: bool) -> Image:
 
 def _image_path(pid: int) -> str:
     """The descriptor of the image that the process itself writes: one inherited over a fork has another process's number in it."""
-    folder, numbers = f"/proc/{pid}/fd", (pid, _number_in_its_namespace(pid))
+    in_its_namespace = processes.told({}, processes.status, pid).get("NSpid", str(pid)).split()[-1]  # the number that a process of a container has for itself
+    folder, numbers = f"/proc/{pid}/fd", (pid, int(in_its_namespace))
     own = [path for name in sorted(os.listdir(folder), key=int) if _number_inside(path := f"{folder}/{name}") in numbers]
     if not own:
         raise BadInput(f"process {pid} ({processes.name_of(pid)}) has no live image; {UNSET}")
@@ -296,29 +294,16 @@ def _image_path(pid: int) -> str:
 
 def _number_inside(path: str) -> int:
     """The number of the process whose image a descriptor is of; 0 for what is no image."""
-    try:
+    with contextlib.suppress(OSError):
         if os.readlink(path).startswith(LINK):
             with open(path, "rb") as file:
                 return int.from_bytes(file.read(32)[24:], "little")
-    except OSError:
-        pass
     return 0
-
-
-def _number_in_its_namespace(pid: int) -> int:
-    """The number that a process of a container has for itself."""
-    try:
-        return int(processes.status(pid)["NSpid"].split()[-1])
-    except (OSError, KeyError):
-        return pid
 
 
 def _command_of(pid: int) -> str:
     """An image has no command line unless that was asked for; of a process that runs the system tells it."""
-    try:
-        arguments = Path(f"/proc/{pid}/cmdline").read_bytes()
-    except OSError:
-        return ""
+    arguments = processes.told(b"", Path(f"/proc/{pid}/cmdline").read_bytes)
     return arguments.replace(b"\0", b" ").decode("utf-8", "replace").rstrip()
 
 

@@ -4,8 +4,6 @@ So only gauges, counters and summaries are used, and no timestamps: a node expor
 `ruby/lib/ashlar/metrics.rb` serves the same names from inside a process.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple

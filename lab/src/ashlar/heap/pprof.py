@@ -4,8 +4,6 @@ The sample types are those of Go's heap profiles. Only what such a profile needs
 (protobuf.dev/programming-guides/encoding).
 """
 
-from __future__ import annotations
-
 import gzip
 
 from ashlar.heap.profile import Frame, Profile

@@ -1,7 +1,5 @@
 """The profile as a model: sites with their stacks and figures, live samples, and sums by line, class, age and width."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass

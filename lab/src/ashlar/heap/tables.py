@@ -1,7 +1,5 @@
 """A profile as tables of text, ready for the terminal and the page."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 

@@ -1,7 +1,5 @@
 """Live numbers of processes: two readings make rates, and a reading makes a screen."""
 
-from __future__ import annotations
-
 import contextlib
 import shutil
 import time
@@ -53,11 +51,8 @@ def read(pid: int) -> Reading:
         stat, status = processes.stat(pid), processes.status(pid)
         if not stat:
             raise ProcessLookupError
-    try:
-        memory = processes.rollup(pid)
-    except OSError:
-        memory = {}
-    return Reading(found, pid, time.time_ns(), stat.cpu_s, processes.kib(status, "VmRSS"), processes.kib(status, "VmSwap"), memory)
+    return Reading(found, pid, time.time_ns(), stat.cpu_s, processes.kib(status, "VmRSS"), processes.kib(status, "VmSwap"),
+                   processes.told({}, processes.rollup, pid))
 
 
 def read_all(pids: Sequence[int] | None) -> list[Reading]:
@@ -106,7 +101,7 @@ def rows(now: Reading, before: Reading | None) -> list[tuple[str, str]]:
         ("RSS", amounts.memory(now.rss_bytes) + (f", {amounts.memory(now.swap_bytes)} swapped out" if now.swap_bytes else "")),
         ("shared", _shared(now)),
         ("limit", amounts.memory(limit) if limit else "none"),
-        ("allocation", f"{amounts.rate(r.allocated_bytes_per_s)}, {amounts.count(r.objects_per_s)} objects/s"),
+        ("allocation", f"{amounts.memory(r.allocated_bytes_per_s)}/s, {amounts.count(r.objects_per_s)} objects/s"),
         ("collections", f"{r.collections_per_s:.2f}/s, " + _kinds(now, r)),
         ("collector", f"{100 * r.collector_share:.1f} % of the CPU time; {amounts.duration(n('collector_ns'))} so far"),
         ("pauses", f"median {amounts.duration(n('pause_ns_p50'))}, 99 % within {amounts.duration(n('pause_ns_p99'))}, "
@@ -148,7 +143,7 @@ def listed(readings: Sequence[Reading]) -> str:
     if not readings:
         return f"no process that this user may read has live numbers; {image.UNSET}"
     made = [(str(r.pid), r.image.program, amounts.memory(r.number("live_bytes")), amounts.memory(r.rss_bytes),
-             amounts.rate(rates(r, None).allocated_bytes_per_s), f"{100 * rates(r, None).collector_share:.1f} %", amounts.moment(r.image.started_ns / 1e9),
+             f"{amounts.memory(rates(r, None).allocated_bytes_per_s)}/s", f"{100 * rates(r, None).collector_share:.1f} %", amounts.moment(r.image.started_ns / 1e9),
              amounts.setting(r.image.period_bytes) if r.image.sampling else "no") for r in sorted(readings, key=lambda r: r.pid)]
     return table_text(Table("processes", "", ("PID", "command", "live", "RSS", "allocation", "collector", "started", "samples every"), tuple(made)))
 
@@ -164,10 +159,8 @@ def watch(pid: int, every_s: float) -> None:
             drawn = len(lines)
             time.sleep(every_s)
             latest = read(pid)
-            if latest.image.taken_ns != now.image.taken_ns or before is None:
-                before, now = now, latest
-            else:
-                now = latest
+            is_new = before is None or latest.image.taken_ns != now.image.taken_ns
+            before, now = now if is_new else before, latest
     except KeyboardInterrupt:
         return
     except BadInput:

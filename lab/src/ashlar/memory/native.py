@@ -1,7 +1,5 @@
 """Small native programs, built at first use and kept under the hash of their source."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 import shutil
@@ -27,12 +25,14 @@ def cache_directory() -> Path:
 
 
 def kept(name: str, sources: Iterable[Path], build: Callable[[Path], None]) -> Path:
-    """The program that `build` puts at a path, which is another one for other sources."""
+    """The program that `build` makes at the path that it is given. It is kept under a name that changes with the sources."""
     path = cache_directory() / "lab" / f"{name}-{hashlib.sha256(b''.join(file.read_bytes() for file in sources)).hexdigest()[:16]}"
     if not path.exists():
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            build(path)
+            with tempfile.TemporaryDirectory(dir=path.parent) as scratch:
+                build(built := Path(scratch) / name)
+                built.replace(path)
         except OSError as error:
             raise BadInput(f"cannot build {name} in {path.parent}: {error.strerror}; set ASHLAR_CACHE to a writable folder") from None
     return path
@@ -40,7 +40,7 @@ def kept(name: str, sources: Iterable[Path], build: Callable[[Path], None]) -> P
 
 def program(source: Path) -> Path:
     """The executable of a C source file."""
-    return installed(source.stem) or kept(source.stem, [source], lambda path: _build(source, path))
+    return installed(source.stem) or kept(source.stem, [source], lambda built: _build(source, built))
 
 
 def portable(path: Path) -> bool:
@@ -52,16 +52,13 @@ def portable(path: Path) -> bool:
     return all(int.from_bytes(image[at + i * size:at + i * size + 4], "little") != 3 for i in range(count))
 
 
-def _build(source: Path, path: Path) -> None:
+def _build(source: Path, built: Path) -> None:
     compiler = os.environ.get("CC") or shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
     if not compiler:
         raise BadInput(f"no C compiler found for {source.name}; apt-get install gcc libc6-dev, or set CC")
-    with tempfile.TemporaryDirectory(dir=path.parent) as scratch:
-        built = Path(scratch) / source.stem
-        # A static image has the lowest memory floor; where no static libc is installed a dynamic one does.
-        for extra in (["-static"], []):
-            tried = subprocess.run([*compiler.split(), "-O2", *extra, "-o", str(built), str(source)], capture_output=True, text=True)
-            if tried.returncode == 0:
-                built.replace(path)
-                return
+    # A static image has the lowest memory floor; where no static libc is installed a dynamic one does.
+    for extra in (["-static"], []):
+        tried = subprocess.run([*compiler.split(), "-O2", *extra, "-o", str(built), str(source)], capture_output=True, text=True)
+        if tried.returncode == 0:
+            return
     raise BadInput(f"{source.name} does not compile with {compiler}: {(tried.stderr.strip().splitlines() or ['no message'])[-1]}")

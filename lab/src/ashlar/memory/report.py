@@ -4,8 +4,6 @@ The launcher traces the tree and stops each process at the moment it exits, when
 peak is looked for while it runs.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import signal

@@ -1,7 +1,5 @@
 """The Rust program that reads dumps: built at first use, kept under the hash of its source, started."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil
@@ -31,18 +29,16 @@ def program() -> Path:
     return kept("heap-graph", files, _build)
 
 
-def _build(path: Path) -> None:
+def _build(built: Path) -> None:
     cargo = shutil.which("cargo") or shutil.which("cargo", path=str(Path.home() / ".cargo" / "bin"))
     if not cargo:
         raise BadInput(f"cargo was not found, which builds {_NAME}; install Rust 1.85 or newer, or set ASHLAR_HEAP_GRAPH to the program")
     say(f"ashlar: building {_NAME}, once; this takes about a minute", error=True)
-    target = path.parent / "heap-graph-target"
+    target = built.parents[1] / "heap-graph-target"
     done = subprocess.run([cargo, "build", "--quiet", "--release", "--package", _NAME, "--target-dir", str(target)], cwd=_CLONE, capture_output=True, text=True)
     if done.returncode != 0:
         raise BadInput(f"{_NAME} cannot be built: {(done.stderr.strip().splitlines() or ['no message'])[0]}; see: cargo build --release --package {_NAME}")
-    partial = path.with_name(f"{path.name}.{os.getpid()}")
-    shutil.copy2(target / "release" / _NAME, partial)
-    partial.replace(path)
+    shutil.copy2(target / "release" / _NAME, built)
 
 
 def analyse(file: str, subjects: Sequence[str] = (), blocks: bool = False) -> dict:

@@ -1,8 +1,5 @@
 """`ashlar retained`: read, tell, show and write."""
 
-from __future__ import annotations
-
-import json
 import re
 from pathlib import Path
 
@@ -13,14 +10,13 @@ from ashlar.retained import analyser, content, picture, report
 from ashlar.said import say
 from ashlar.tables import show_parts
 
+_MAKERS = {"html": {".html": report.html}, "md": {".md": report.markdown}, "json": {".json": report.as_json}}
+
+
 def run(asked) -> None:
     """Show the tables of a dump, and write the reports and the map that are asked for."""
     file, map_file = asked.file, asked.map
-    def as_json(_) -> str:
-        return json.dumps({key: value for key, value in told.items() if key != "blocks"}, indent=1) + "\n"
-
-    makers = {"html": {".html": report.html}, "md": {".md": report.markdown}, "json": {".json": as_json}}
-    chosen = forms.chosen(asked.form, tuple(makers)) if asked.form else []
+    chosen = forms.chosen(asked.form, tuple(_MAKERS)) if asked.form else []
     if map_file and map_file.suffix not in (".svg", ".html"):
         raise BadInput(f"--map {map_file}: a file that ends with .svg or .html is wanted")
     if file != "-" and not Path(file).exists():
@@ -31,9 +27,9 @@ def run(asked) -> None:
         check_can_write(map_file)
     told = analyser.analyse(file, [*asked.classes, *asked.why], blocks=bool(map_file) or "html" in chosen)
     built = content.build(told, "standard input" if file == "-" else Path(file).name, asked.classes, asked.why)
-    written = forms.write(built, chosen, makers, str(base))
+    written = forms.write(built, chosen, _MAKERS, str(base))
     if map_file:
-        drawn = picture.heap_map(built.blocks, palette.css_of_reader()) if map_file.suffix == ".svg" else report.html(built, map_alone=True)
+        drawn = picture.heap_map(told["blocks"], palette.css_of_reader()) if map_file.suffix == ".svg" else report.html(built, map_alone=True)
         written.append(put(map_file, drawn, private=True))
     if not asked.quiet:
         show_parts(built.verdict, built.asked or built.tables, built.warnings)

@@ -1,8 +1,6 @@
 """What is said and listed of a dump, before it takes a form."""
 
-from __future__ import annotations
-
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import islice
 
 from ashlar import amounts
@@ -17,21 +15,15 @@ _KEPT = ("kept by the line above it", "objects", "own", "retained", "of the heap
 
 @dataclass(frozen=True)
 class Content:
-    """All parts of a report in reading order."""
+    """All parts of a report in reading order. `asked` are the tables that answer what was asked for, `told` is what the program that reads dumps said."""
 
     title: str
     facts: str
     verdict: tuple[str, ...]
     warnings: tuple[str, ...]
     tables: tuple[Table, ...]
-    subjects: tuple[Table, ...]
-    tree: dict
-    blocks: list | None = field(repr=False)
-
-    @property
-    def asked(self) -> list[Table]:
-        """The tables that answer what was asked for."""
-        return [t for t in self.subjects if t.rows or t.note]
+    asked: tuple[Table, ...]
+    told: dict
 
 
 def share(part: float, whole: float) -> str:
@@ -56,10 +48,10 @@ def _row(step: dict) -> tuple[str, str, str]:
 
 def build(told: dict, name: str, classes: list[str], why: list[str]) -> Content:
     whole = told["totals"]["reached_bytes"]
-    subjects = [table for asked, subject in zip([*classes, *why], told["subjects"])
-                for table in (_class(subject, whole, keeps=asked in classes) if "class" in subject else _object(asked, subject, whole))]
+    answers = (table for asked, subject in zip([*classes, *why], told["subjects"])
+               for table in (_class(subject, whole, keeps=asked in classes) if "class" in subject else _object(asked, subject, whole)))
     return Content(title=f"Who keeps what: {name}", facts=_facts(told), verdict=tuple(_verdict(told)), warnings=tuple(_warnings(told)),
-                   tables=tuple(_tables(told)), subjects=tuple(subjects), tree=told["tree"], blocks=told["blocks"])
+                   tables=tuple(_tables(told)), asked=tuple(t for t in answers if t.rows or t.note), told=told)
 
 
 def _facts(told: dict) -> str:

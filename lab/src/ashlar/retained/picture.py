@@ -1,7 +1,5 @@
 """The map of a heap's blocks. One SVG element."""
 
-from __future__ import annotations
-
 import math
 from collections import Counter, defaultdict
 from typing import NamedTuple

@@ -1,6 +1,6 @@
-"""What a dump told, as a page and as Markdown."""
+"""What a dump told, as a page, as Markdown and as JSON."""
 
-from __future__ import annotations
+import json
 
 from ashlar import amounts, page, palette
 from ashlar.bars import Bar, draw
@@ -11,13 +11,13 @@ from ashlar.tables import table_text
 
 
 def html(content: Content, map_alone: bool = False) -> str:
-    parts = [page.warnings(content.warnings)]
+    parts, tree, blocks = [page.warnings(content.warnings)], content.told["tree"], content.told["blocks"]
     if not map_alone:
-        bars = page.figure(draw(_bar(content.tree, content.tree["retained_bytes"]), "Dominator tree"),
+        bars = page.figure(draw(_bar(tree, tree["retained_bytes"]), "Dominator tree"),
                            "The dominator tree. Each bar is kept by the one above it, and is as wide as what it retains; point at a bar to read it.")
         parts = [page.verdict(content.verdict), *parts, *map(page.table, content.asked), page.section("What keeps what", bars), *map(page.table, content.tables)]
-    if content.blocks:
-        parts.append(page.section("Map of the heap", page.figure(picture.heap_map(content.blocks))))
+    if blocks:
+        parts.append(page.section("Map of the heap", page.figure(picture.heap_map(blocks))))
     return page.page(content.title, parts, style=palette.css_of_reader(), below_title=page.facts([content.facts]))
 
 
@@ -32,3 +32,8 @@ def markdown(content: Content) -> str:
     for table in (*content.asked, *content.tables):
         parts += [f"## {line(table.title)}", table_text(table) if table.rows else "", line(table.note)]
     return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def as_json(content: Content) -> str:
+    """What the program that reads dumps told, but for the map."""
+    return json.dumps({key: value for key, value in content.told.items() if key != "blocks"}, indent=1) + "\n"

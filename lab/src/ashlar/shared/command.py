@@ -1,7 +1,5 @@
 """What `ashlar shared` does: look at a tree of processes, and put what was found into a form."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import asdict
 

@@ -1,10 +1,8 @@
 """One process's heap at one moment: what each block holds, which cells and pieces live, and which pages are the process's own."""
 
-from __future__ import annotations
-
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
+from itertools import pairwise
 from operator import itemgetter
 
 from ashlar.shared.outline import Outline
@@ -107,19 +105,8 @@ def _first_granules(width: int, outline: Outline) -> itemgetter:
 
 def bytes_of_pages(live: bytes, size: int, block_bytes: int, page_bytes: int = PAGE_BYTES) -> list[int]:
     """How many bytes of each page of a block are those of live cells of one size; `live` is 1 for each that lives."""
-    found = []
-    for first, before, last, after, end in _edges(size, block_bytes, page_bytes):
-        found.append(live[first] * before + live[last] * after + size * live.count(1, first + 1, last) if last < len(live)
-                     else live[first] * before + size * live.count(1, first + 1, end) if first < len(live) else 0)
-    return found
+    def before(at: int) -> int:
+        cell, part = divmod(at, size)
+        return size * live.count(1, 0, cell) + (part * live[cell] if cell < len(live) else 0)
 
-
-@cache
-def _edges(size: int, block_bytes: int, page_bytes: int) -> Sequence[tuple[int, int, int, int, int]]:
-    """Of each page: its first cell and how many bytes of it are there, its last cell and how many, none where it is the first one; how many cells there are."""
-    found = []
-    for start in range(0, block_bytes, page_bytes):
-        end = start + page_bytes
-        first, last = start // size, (end - 1) // size
-        found.append((first, min((first + 1) * size, end) - start, last, end - last * size if last > first else 0, block_bytes // size))
-    return tuple(found)
+    return [after - first for first, after in pairwise(map(before, range(0, block_bytes + 1, page_bytes)))]

@@ -1,10 +1,9 @@
 """How much memory of each kind a process has, and how much of that is its own: arithmetic over the entries of pagemap."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from typing import Self
 
 from ashlar.shared.heap import CELLS, EMPTY, LARGE, PAYLOADS, Heap, bytes_of_pages
 from ashlar.shared.outline import TABLE_NAMES, Outline
@@ -26,10 +25,10 @@ class Amount:
     clean: float = 0
     swapped: float = 0
 
-    def __add__(self, other: Amount) -> Amount:
+    def __add__(self, other: Self) -> Self:
         return Amount(self.shared + other.shared, self.dirty + other.dirty, self.clean + other.clean, self.swapped + other.swapped)
 
-    def __truediv__(self, count: int) -> Amount:
+    def __truediv__(self, count: int) -> Self:
         return Amount(self.shared / count, self.dirty / count, self.clean / count, self.swapped / count)
 
     @property

@@ -3,8 +3,6 @@
 The library, or the Ruby with Ashlar inside, has an ELF note that leads to an outline of its heap (docs/reference/shared-memory.md).
 """
 
-from __future__ import annotations
-
 import struct
 from typing import NamedTuple
 

@@ -1,7 +1,5 @@
 """What a tree of processes shares, as a page: a bar for each process, and the tables."""
 
-from __future__ import annotations
-
 from ashlar import amounts, page, palette
 from ashlar.said import xml
 from ashlar.shared import kinds, tables

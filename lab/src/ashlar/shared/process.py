@@ -1,7 +1,5 @@
 """A process from outside: its mappings, which of their pages it has to itself, and what they hold. Nothing is stopped or written."""
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Iterator
@@ -66,10 +64,7 @@ class Process:
         """Of the threads that wait in a call of the system; one that runs has none here."""
         found = []
         for thread in os.listdir(f"/proc/{self.pid}/task"):
-            try:
-                words = Path(f"/proc/{self.pid}/task/{thread}/syscall").read_text().split()
-            except OSError:
-                continue
+            words = processes.told("", Path(f"/proc/{self.pid}/task/{thread}/syscall").read_text).split()
             if len(words) >= 3:
                 found.append(int(words[-2], 16))
         return found

@@ -1,7 +1,5 @@
 """What was found as tables of text, ready for the terminal and the page."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Sequence
 

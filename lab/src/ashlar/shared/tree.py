@@ -1,7 +1,5 @@
 """A tree of processes, looked at once: what each has by kind, and what each that was forked has written."""
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Iterator
 from dataclasses import dataclass

@@ -3,8 +3,6 @@
 A page is the child's own when no other process has it. What was written on it is what differs from the parent's page at the same address.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """What the collectors of a command's Ruby processes did, from the lines that probe.rb writes."""
 
-from __future__ import annotations
-
 import contextlib
 import math
 import os
@@ -41,22 +39,15 @@ def ask(scratch: Path, pids: Iterable[int]) -> None:
     waiting = {}
     for pid in pids:
         lines = scratch / f"gc.{pid}"
-        if lines.exists() and _handles(pid, signal.SIGPWR):
+        with contextlib.suppress(OSError, KeyError):
             size = lines.stat().st_size
-            with contextlib.suppress(OSError):
+            if int(status(pid)["SigCgt"], 16) >> (signal.SIGPWR - 1) & 1:
                 os.kill(pid, signal.SIGPWR)
                 waiting[lines] = size
     until = time.monotonic() + _WAIT_S
     while waiting and time.monotonic() < until:
         time.sleep(0.01)
         waiting = {path: size for path, size in waiting.items() if path.stat().st_size == size}
-
-
-def _handles(pid: int, number: int) -> bool:
-    try:
-        return bool(int(status(pid)["SigCgt"], 16) >> (number - 1) & 1)
-    except (OSError, KeyError):
-        return False
 
 
 def read(scratch: Path, begin_ns: float = -math.inf, end_ns: float = math.inf) -> Collected | None:

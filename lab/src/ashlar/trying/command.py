@@ -1,7 +1,5 @@
 """What `ashlar try` does: find the two Rubies, run the command on each by turns, and put what was seen into forms."""
 
-from __future__ import annotations
-
 import itertools
 import math
 import os
@@ -186,15 +184,14 @@ class _Progress:
 def _show(found: Found, chosen: list[str], output: str | None) -> None:
     if TERMINAL in chosen:
         width = shutil.get_terminal_size().columns
-        say("\n".join(_folded(line, width) for line in report.facts(found)) + ("\n" if found.verdict else ""))
+        facts = report.facts(found)
+        if sys.stdout.isatty():
+            facts = [textwrap.fill(fact, width, subsequent_indent="  ", break_on_hyphens=False) for fact in facts]
+        say("\n".join(facts) + ("\n" if found.verdict else ""))
         show_parts(found.verdict, [report.table(found)], found.warnings, report.picture(found, width))
     files = [form for form in chosen if form != TERMINAL]
     if written := forms.write(found, files, _MAKERS, output or _unused(files), private=False):
         say(f"\nwrote {' and '.join(map(str, written))}")
-
-
-def _folded(line: str, width: int) -> str:
-    return textwrap.fill(line, width, subsequent_indent="  ", break_on_hyphens=False) if sys.stdout.isatty() else line
 
 
 def _unused(endings: list[str]) -> str:

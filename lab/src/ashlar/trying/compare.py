@@ -1,7 +1,5 @@
 """What the runs come to: figures of both sides, their ratio, and whether it means anything. Nothing is started or read here."""
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Callable, Sequence

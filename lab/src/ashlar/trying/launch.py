@@ -1,7 +1,5 @@
 """How a command is made to run on the Ruby that is meant: what is started, and with which environment."""
 
-from __future__ import annotations
-
 import os
 import shlex
 import shutil
@@ -87,15 +85,9 @@ def is_ruby_script(path: str | os.PathLike) -> bool:
 def _scripts_in(folders: list[str]) -> dict[str, str]:
     """Programs of gems by name; of the first folder that has them."""
     found: dict[str, str] = {}
-    for folder in folders:
-        try:
-            names = sorted(os.listdir(folder))
-        except OSError:
-            continue
-        for name in names:
-            path = os.path.join(folder, name)
-            if name not in found and os.access(path, os.X_OK) and os.path.isfile(path) and is_ruby_script(path):
-                found[name] = path
+    for path in (path for folder in folders for path in sorted(Path(folder).glob("*"))):
+        if path.name not in found and os.access(path, os.X_OK) and path.is_file() and is_ruby_script(path):
+            found[path.name] = str(path)
     return found
 
 

@@ -1,7 +1,5 @@
 """What was measured as a page: the verdict, memory over time, the figures."""
 
-from __future__ import annotations
-
 import shlex
 from collections.abc import Sequence
 from dataclasses import replace
@@ -18,6 +16,7 @@ from ashlar.trying.rubies import ASHLAR, STOCK
 _WIDE, _NARROW, _HEIGHT = 960, 420, 340
 _MIB = 1 << 20
 _POINTS = 600
+_SERIES = {STOCK: 0, ASHLAR: 1}
 # Stock is drawn in dashes, so that the two are told apart without their colours.
 _DASHES = ' stroke-dasharray="5 4"'
 _STYLE = """
@@ -48,15 +47,11 @@ def _short(command: Sequence[str]) -> str:
 
 def _figure(found: Found) -> str:
     keys = "".join('<span class="key"><svg viewBox="0 0 34 12" aria-hidden="true">'
-                   f'<path class="s{_series(side)} line" stroke-width="2"{_DASHES if side == STOCK else ""} d="M1 6H33"/></svg>{NAMES[side]}</span>' for side in found.sides)
+                   f'<path class="s{_SERIES[side]} line" stroke-width="2"{_DASHES if side == STOCK else ""} d="M1 6H33"/></svg>{NAMES[side]}</span>' for side in found.sides)
     asked = "; from the thin upright lines on it is asked" if any(run.answered for run in found.runs) else ""
     more = "; faint lines are the other rounds" if found.rounds > 1 else ""
     charts = "".join(f'<div class="{name}">{_chart(found, width)}</div>' for name, width in (("wide-chart", _WIDE), ("narrow", _NARROW)))
     return f'<figure class="wide">{charts}<figcaption>{keys}<br>PSS, summed over all processes{asked}{more}.</figcaption></figure>'
-
-
-def _series(side: str) -> int:
-    return 0 if side == STOCK else 1
 
 
 def _chart(found: Found, width: int) -> str:
@@ -67,7 +62,7 @@ def _chart(found: Found, width: int) -> str:
     main = {id(found.first(side)) for side in (STOCK, ASHLAR)}
     for run in sorted(runs, key=lambda r: id(r) in main):
         points = thinned([(s.at_s, s.pss_bytes / _MIB) for s in run.samples], _POINTS)
-        chart.line(points, _series(run.side), faint=id(run) not in main, dashed=run.side == STOCK, tip=f"{NAMES[run.side]}, round {run.round}")
+        chart.line(points, _SERIES[run.side], faint=id(run) not in main, dashed=run.side == STOCK, tip=f"{NAMES[run.side]}, round {run.round}")
         if run.answered and id(run) in main:
-            chart.vertical(run.window_s[0], _series(run.side))
+            chart.vertical(run.window_s[0], _SERIES[run.side])
     return chart.render()

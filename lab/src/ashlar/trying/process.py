@@ -1,7 +1,5 @@
 """Starting a command and ending all of it: nothing that it has started outlives it."""
 
-from __future__ import annotations
-
 import contextlib
 import ctypes
 import os

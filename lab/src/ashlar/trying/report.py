@@ -1,7 +1,5 @@
 """What was measured as tables and a small picture for the terminal, and as JSON."""
 
-from __future__ import annotations
-
 import json
 import math
 import shlex
@@ -83,7 +81,7 @@ def table(found: Found) -> Table:
     figures, sides = found.figures, found.sides
     both, twice = len(sides) == 2, any(f.spread is not None for f in figures)
     columns = [("", lambda f: f.label)]
-    columns += [(NAMES[side], lambda f, side=side: _written(f, side)) for side in sides]
+    columns += [(NAMES[side], lambda f, side=side: "–" if (mean := f.mean(side)) is None else f.write(mean)) for side in sides]
     columns += [("difference", lambda f: compare.signed(f.ratio) if f.ratio is not None and f.kind else "")] if both else []
     columns += [("same Ruby", lambda f: f"{100 * f.spread:.1f} %" if f.spread is not None and f.kind else "")] if twice else []
     notes = ["Memory is PSS, summed over all processes of the command."]
@@ -96,11 +94,6 @@ def table(found: Found) -> Table:
         count = max(len(run.answered.latencies_s) for run in asked)
         notes.append(f"p99 takes 2,000 requests, and these were {count:,}: --rate and --seconds say how many.")
     return Table("figures", "", tuple(head for head, _ in columns), tuple(tuple(cell(f) for _, cell in columns) for f in figures), "\n".join(notes))
-
-
-def _written(figure: Figure, side: str) -> str:
-    mean = figure.mean(side)
-    return "–" if mean is None else figure.write(mean)
 
 
 # ── A picture in the terminal ──────────────────────────────────────────────

@@ -3,8 +3,6 @@
 A server that stalls is charged for every request that had to wait, not only for the one that it was answering.
 """
 
-from __future__ import annotations
-
 import asyncio
 import bisect
 import contextlib

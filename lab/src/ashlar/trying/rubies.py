@@ -1,11 +1,11 @@
 """The two Rubies: where they are, what they are, and where gems are installed for them."""
 
-from __future__ import annotations
-
 import contextlib
 import os
+import re
 import subprocess
 import sys
+from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -67,19 +67,16 @@ def ask(program: str | os.PathLike) -> Ruby:
         raise BadInput(error.strerror) from None
     except subprocess.TimeoutExpired:
         raise BadInput(f"it has said nothing for {_LIMIT_S} s") from None
-    told: dict[str, list[str]] = {}
-    for line in done.stdout.splitlines():
-        mark, _, rest = line.partition(" ")
-        if mark == "ashlar-try":
-            name, _, value = rest.partition(" ")
-            told.setdefault(name, []).append(value)
+    told = defaultdict(list)
+    for name, value in re.findall("^ashlar-try (\\S+) (.*)$", done.stdout, re.MULTILINE):
+        told[name].append(value)
     if "platform" not in told:
         raise BadInput(one_line((done.stderr.strip().splitlines() or [f"it ended with status {done.returncode}"])[0]))
     if told["engine"] != ["ruby"]:
         raise BadInput(f"it is {told['engine'][0]}, and CRuby is wanted")
     one = {name: values[0] for name, values in told.items()}
     return Ruby(Path(one["program"]), one["version"], one["description"], one["abi"], one["collector"], one["shared"] == "yes", one["extensions"], one["platform"],
-                tuple(dict.fromkeys(told.get("gems", ()))), tuple(dict.fromkeys(told.get("programs", ()))))
+                tuple(dict.fromkeys(told["gems"])), tuple(dict.fromkeys(told["programs"])))
 
 
 def _program_in(given: str) -> str:

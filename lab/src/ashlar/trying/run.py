@@ -1,7 +1,5 @@
 """One run of the command on one Ruby: start it, wait until it answers, ask it, end it."""
 
-from __future__ import annotations
-
 import hashlib
 import math
 import os
@@ -79,7 +77,9 @@ class Run:
 def carry_out(plan: Plan, side: str, number: int, ruby: Ruby, gems_of: Ruby, tell: Callable[[str, Run], None]) -> Run:
     """Raises BadInput where the command cannot be run or a server does not answer. What a Ctrl-C leaves is a run that was interrupted."""
     server.wait_until_free(plan.ports)
-    with tempfile.TemporaryDirectory(prefix="ashlar-try-", dir=_place()) as folder:
+    # RUBYOPT is cut at blanks, so the folder of what it loads has none.
+    place = "/tmp" if any(c.isspace() for c in tempfile.gettempdir()) else None
+    with tempfile.TemporaryDirectory(prefix="ashlar-try-", dir=place) as folder:
         scratch = Path(folder)
         process = Process(launch.prepare(plan.command, ruby, gems_of, scratch), scratch / "printed.out")
         watcher = Watcher(process.started)
@@ -99,11 +99,6 @@ def carry_out(plan: Plan, side: str, number: int, ruby: Ruby, gems_of: Ruby, tel
                 run.interrupted = True
         one.finish()
         return run
-
-
-def _place() -> str | None:
-    """RUBYOPT is cut at blanks, so the folder of what it loads has none."""
-    return "/tmp" if any(c.isspace() for c in tempfile.gettempdir()) else None
 
 
 class _Moment(NamedTuple):
@@ -136,30 +131,31 @@ class _OneRun:
     # ── A server ───────────────────────────────────────────────────────────
 
     def _wait_for_server(self) -> Address:
-        until, refused, listens = time.monotonic() + self._plan.ready_s, [], []
+        until, asked, listens, refused = time.monotonic() + self._plan.ready_s, [], [], []
         while time.monotonic() < until:
             self._tell("starts", self._run)
             if not self._process.running and not self._process.pids():
-                raise BadInput(self._failed(f"ended with status {self._process.status} before it answered"))
+                raise self._failed(f"ended with status {self._process.status} before it answered")
             listens, refused = server.listening(self._process.pids())
-            for address in listens:
-                if self._plan.address is None or _same(address, self._plan.address):
-                    if server.answers(address, self._plan.path, self._plan.headers):
-                        return address
+            # The port alone is compared: a server that listens at all addresses of IPv6 is asked at 127.0.0.1 as well.
+            asked = [a for a in listens if self._plan.address is None or a.port == self._plan.address.port]
+            for address in asked:
+                if server.answers(address, self._plan.path, self._plan.headers):
+                    return address
             time.sleep(_LOOK_S)
         where = ", ".join(map(str, listens))
-        if self._plan.address and not any(_same(a, self._plan.address) for a in listens):
+        if self._plan.address and not asked:
             elsewhere = f", but at {where}" if where else ""
-            raise BadInput(self._failed(f"does not listen at {self._plan.address} after {self._plan.ready_s:.0f} s{elsewhere}; give another --url"))
+            raise self._failed(f"does not listen at {self._plan.address} after {self._plan.ready_s:.0f} s{elsewhere}; give another --url")
         if listens:
-            raise BadInput(self._failed(f"listens at {where} and has not answered HTTP there in {self._plan.ready_s:.0f} s; "
-                                        "give it longer with --ready, or name the address with --url"))
+            raise self._failed(f"listens at {where} and has not answered HTTP there in {self._plan.ready_s:.0f} s; "
+                               "give it longer with --ready, or name the address with --url")
         if refused:
-            raise BadInput(self._failed(f"listens only at {', '.join(refused)}, and only loopback is asked; have it listen at 127.0.0.1"))
-        raise BadInput(self._failed(f"listens at no port after {self._plan.ready_s:.0f} s; have it listen at 127.0.0.1, or give it longer with --ready"))
+            raise self._failed(f"listens only at {', '.join(refused)}, and only loopback is asked; have it listen at 127.0.0.1")
+        raise self._failed(f"listens at no port after {self._plan.ready_s:.0f} s; have it listen at 127.0.0.1, or give it longer with --ready")
 
-    def _failed(self, what: str) -> str:
-        return f"the command on {self._run.side} {what}{self._process.last_line()}"
+    def _failed(self, what: str) -> BadInput:
+        return BadInput(f"the command on {self._run.side} {what}{self._process.last_line()}")
 
     def _warm_up(self, address: Address) -> None:
         """Ask one by one first. What that shows of a server that nobody has given a rate for is how many requests it can take."""
@@ -170,7 +166,7 @@ class _OneRun:
         answered = [one for one in turn.latencies_s if math.isfinite(one)]
         if not answered:
             why = ", ".join([*(f"status {s}" for s in turn.statuses), *turn.failures]) or "nothing came"
-            raise BadInput(self._failed(f"answers none of {len(turn.latencies_s)} requests at {address} ({why}); ask for other paths with --get"))
+            raise self._failed(f"answers none of {len(turn.latencies_s)} requests at {address} ({why}); ask for other paths with --get")
         if first:
             plan.in_turn = len(turn.latencies_s)
         if plan.rate_per_s is None:
@@ -189,7 +185,7 @@ class _OneRun:
             raise KeyboardInterrupt
         self.close_window()
         if not self._process.running:
-            raise BadInput(self._failed(f"ended with status {self._process.status} while it was asked"))
+            raise self._failed(f"ended with status {self._process.status} while it was asked")
 
     def _requests(self, address: Address, seconds: float) -> Answered:
         return requests.ask(address, self._plan.paths, self._plan.headers, self._plan.rate_per_s, seconds, self._goes_on)
@@ -251,8 +247,3 @@ class _OneRun:
             if process.status:
                 run.warnings.append(f"on {run.side} the command ended with status {process.status}{process.last_line()}")
         run.collected = collector.read(self._scratch, self._begin_ns, self._end_ns)
-
-
-def _same(one: Address, other: Address) -> bool:
-    """A server that listens at all addresses of IPv6 is asked at 127.0.0.1 as well."""
-    return one.port == other.port

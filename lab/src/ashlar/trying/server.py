@@ -1,7 +1,5 @@
 """Where a server listens, whether it answers, and whether its port is free. Only addresses of this machine's loopback are ever asked."""
 
-from __future__ import annotations
-
 import contextlib
 import errno
 import ipaddress
@@ -24,10 +22,6 @@ _FREE_S = 20.0
 class Address:
     host: str
     port: int
-
-    @property
-    def family(self) -> int:
-        return socket.AF_INET6 if ":" in self.host else socket.AF_INET
 
     def __str__(self) -> str:
         return f"{f'[{self.host}]' if ':' in self.host else self.host}:{self.port}"
@@ -54,22 +48,20 @@ def of_url(url: str) -> tuple[Address, str]:
 def listening(pids: Iterable[int]) -> tuple[list[Address], list[str]]:
     """Where these processes listen and may be asked, the lowest port first; and the addresses that may not be."""
     sockets = _sockets(pids)
-    addresses, refused = [], []
+    lines, addresses, refused = [], [], []
     for table in ("tcp", "tcp6"):
-        try:
-            lines = Path(f"/proc/net/{table}").read_text().splitlines()[1:]
-        except OSError:
-            continue
-        for fields in map(str.split, lines):
-            if fields[3] == _LISTENS and fields[9] in sockets:
-                host, port = _address(fields[1])
-                if host.is_unspecified:
-                    # One of IPv6 that takes all addresses takes those of IPv4 as well, unless it was made for IPv6 alone; it is asked at its own.
-                    addresses.append(Address("::1" if host.version == 6 else "127.0.0.1", port))
-                elif host.is_loopback:
-                    addresses.append(Address(str(host), port))
-                else:
-                    refused.append(f"{host}:{port}")
+        with contextlib.suppress(OSError):
+            lines += Path(f"/proc/net/{table}").read_text().splitlines()[1:]
+    for fields in map(str.split, lines):
+        if fields[3] == _LISTENS and fields[9] in sockets:
+            host, port = _address(fields[1])
+            if host.is_unspecified:
+                # One of IPv6 that takes all addresses takes those of IPv4 as well, unless it was made for IPv6 alone; it is asked at its own.
+                addresses.append(Address("::1" if host.version == 6 else "127.0.0.1", port))
+            elif host.is_loopback:
+                addresses.append(Address(str(host), port))
+            else:
+                refused.append(f"{host}:{port}")
     return sorted(set(addresses), key=lambda a: (a.port, ":" in a.host)), sorted(set(refused))
 
 
@@ -112,7 +104,7 @@ def request(address: Address, path: str, headers: Iterable[str] = ()) -> bytes:
 # ── Ports ──────────────────────────────────────────────────────────────────
 
 def taken(address: Address) -> bool:
-    with socket.socket(address.family, socket.SOCK_STREAM) as tried:
+    with socket.socket(socket.AF_INET6 if ":" in address.host else socket.AF_INET) as tried:
         tried.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as servers do: what only waits for late packets does not count
         try:
             tried.bind((address.host, address.port))

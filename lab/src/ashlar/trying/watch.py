@@ -1,7 +1,5 @@
 """The processes of a command while they run: memory, CPU time, and which programs they are. From /proc alone."""
 
-from __future__ import annotations
-
 import os
 import threading
 import time
@@ -64,10 +62,10 @@ class Watcher:
         cpu = 0.0
         programs = {}
         for pid, parent in processes.descendants(os.getpid()):
-            stat, program = processes.stat(pid), _program(pid)
-            if stat is None or program is None:
+            stat, program = processes.stat(pid), processes.told("", os.readlink, f"/proc/{pid}/exe")
+            if stat is None or not program:
                 continue
-            programs[pid] = program
+            programs[pid] = program = program.removesuffix(" (deleted)")
             memory = self._memory(pid)
             count += 1
             cpu += _cpu_s(pid, stat)
@@ -89,31 +87,12 @@ class Watcher:
             return 0, 0
         except OSError:
             self.seen.unreadable += 1
-            return _rss(pid), 0
-
-
-def _program(pid: int) -> str | None:
-    """Its executable."""
-    try:
-        return os.readlink(f"/proc/{pid}/exe").removesuffix(" (deleted)")
-    except OSError:
-        return None
-
-
-def _rss(pid: int) -> int:
-    try:
-        return processes.kib(processes.status(pid), "VmRSS")
-    except OSError:
-        return 0
+            return processes.kib(processes.told({}, processes.status, pid), "VmRSS"), 0
 
 
 def _cpu_s(pid: int, stat: Stat) -> float:
     """With that of its ended children, which the kernel tells in ticks alone."""
-    try:
-        own = time.clock_gettime(~pid << 3 | _OF_PROCESS)
-    except OSError:
-        own = stat.cpu_s
-    return own + stat.children_s
+    return processes.told(stat.cpu_s, time.clock_gettime, ~pid << 3 | _OF_PROCESS) + stat.children_s
 
 
 def cpu_s() -> float:
