@@ -78,10 +78,10 @@ def _of_baseline(experiment: Experiment, arm: Arm) -> Arm:
 
 def _same(experiment: Experiment, arm: Arm, later: Experiment) -> Arm | None:
     """The arm of another experiment that is this one: knobs are paired by name and value."""
-    variant = next((v for v in later.variants if v.name == arm.variant), None)
-    if variant is None or arm.value is None:
-        return arm if variant and not variant.values else None
-    value = variant.value_at(experiment.variant(arm.variant).knob, arm.value)
+    if arm.value is None:
+        return arm
+    knob = experiment.variant(arm.variant).knob
+    value = next((v.value_at(knob, arm.value) for v in later.variants if v.name == arm.variant), None)
     return None if value is None else arm._replace(value=value)
 
 
