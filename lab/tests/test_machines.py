@@ -58,6 +58,13 @@ def test_machines_that_contradict_each_other_are_not_averaged():
     assert [s.differs for s in found.machines.spreads if s.metric == "cpu_s"] == [True]
 
 
+def test_from_five_machines_on_the_interval_is_over_machines():
+    """They differ by less than the margin, and each knows its own ratio well: four speak of themselves, five of machines like them."""
+    groups = [np.array([m - 1e-5, m, m, m + 1e-5]) for m in (0.0, 0.009, -0.009, 0.006, -0.006)]
+    assert not differ([trimmed(g) for g in groups])
+    assert across(groups[:4]).half_width() < 1e-4 and across(groups).half_width() > 5e-3
+
+
 def test_a_liar_among_many_does_not_move_the_answer():
     found = Fleet(20, 200, lie=2.0).analysis(5)
     ratio = found.ratio("p", "new", "cpu_s")
