@@ -48,6 +48,13 @@ def test_a_lying_machine_is_found_and_honest_ones_are_not_accused():
         assert sum(bool(f) for f in honest) <= 1
 
 
+def test_machines_with_two_blocks_each_are_not_accused_for_being_noisy():
+    """Nominal 1 %; 16 % where each is taken for as noisy as all together."""
+    found = [Fleet(20, 40).analysis(seed, programs=("p", "q", "r")).machines.disagreements for seed in range(60)]
+    assert sum(map(bool, found)) <= 4
+    assert Fleet(20, 40, lie=2.5).analysis(1).machines.disagreements, "and a great lie is found"
+
+
 def test_machines_that_contradict_each_other_are_not_averaged():
     rng = np.random.default_rng(3)
     apart = [np.log(0.7) + rng.normal(0, 0.01, 10), np.log(1.1) + rng.normal(0, 0.01, 10)]

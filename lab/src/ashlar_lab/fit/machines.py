@@ -17,6 +17,8 @@ from ashlar_lab.fit.trimmed import LEAST_BLOCKS, Estimate, Trimmed, exp_estimate
 _FAR = 4.0
 # Degrees of freedom from which a machine's own noise is known well enough for a test far out in the tail.
 _KNOWS_ITSELF = 15
+# A machine with fewer blocks than an interval needs is taken for so much noisier than all machines together (docs/notes/lab-machines.md).
+_NOISIER = 1.5
 
 
 @dataclass(frozen=True)
@@ -131,8 +133,12 @@ def _with_errors(parts: dict[str, Trimmed]) -> dict[str, Trimmed]:
     if not freedom:
         return parts
     pooled = math.sqrt(sum(t.freedom * t.error**2 * t.n for t in known) / freedom)
-    return {name: t if t.freedom >= _KNOWS_ITSELF else Trimmed(t.mean, max(pooled / math.sqrt(t.n), t.error if t.freedom >= 1 else 0.0), freedom, t.n)
-            for name, t in parts.items()}
+
+    def error(t: Trimmed) -> float:
+        perhaps = pooled / math.sqrt(t.n) * (1 if t.n >= LEAST_BLOCKS else _NOISIER)
+        return max(perhaps, t.error if t.freedom >= 1 else 0.0)
+
+    return {name: t if t.freedom >= _KNOWS_ITSELF else Trimmed(t.mean, error(t), freedom, t.n) for name, t in parts.items()}
 
 
 def _outliers(parts: dict[str, Trimmed], sure: dict[str, Trimmed], p: float) -> list[str]:
