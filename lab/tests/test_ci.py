@@ -57,6 +57,9 @@ def test_a_stored_baseline_saves_measuring_it_again(ashlar, tmp_path, project):
     assert worse.returncode == 1 and "against main.ashlar" in worse.stdout
     other = ashlar("ci", "--baseline", "main.ashlar", "--blocks", "2", "-q", *BUILD, *RUN, "another argument")
     assert other.returncode == 2 and "measured with other programs" in other.stderr and other.stderr.count("\n") == 1
+    assert ashlar("compare", "-v", "a=env", "-v", "b=env", "--blocks", "1", "--store", "two.ashlar", "-q", "--", PYTHON, "-S", tmp_path / "source").returncode == 0
+    two = ashlar("ci", "--baseline", "two.ashlar", *BUILD, *RUN)
+    assert two.returncode == 2 and "holds several variants" in two.stderr and two.stderr.count("\n") == 1
 
 
 def test_a_stored_baseline_is_replaced_by_a_newer_one_that_is_good(ashlar, tmp_path, project):

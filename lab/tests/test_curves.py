@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from ashlar_lab.fit import envelope, hyperbola
 from ashlar_lab.fit.analysis import analyse
 from ashlar_lab.fit.cells import Cells
-from ashlar_lab.fit.curves import ENVELOPE, curves_of
+from ashlar_lab.fit.curves import ENVELOPE, _cross_p, curves_of
+from ashlar_lab.fit.trimmed import Trimmed
 from ashlar_lab.report import words
 
 TRUTH = (1.3, 40.0, 60.0)
@@ -71,6 +72,13 @@ def test_curves_that_touch_are_not_said_to_be_apart_and_equal_ones_have_no_winne
 def test_the_place_of_a_crossing_is_covered(blocks):
     shown, covered = np.mean([simulate_curves.crossings(noise, blocks, 40) for noise in simulate_curves.NOISES.values()], axis=0)
     assert shown > 0.9 and 0.90 <= covered <= 0.99
+
+
+def test_a_crossing_is_looked_for_at_all_places_which_its_p_accounts_for():
+    surely_below, surely_above, alike = (Trimmed(mean, 0.01, 9, 10) for mean in (-0.06, 0.03, 0.0))
+    places = [surely_below, alike, alike, alike, surely_above]
+    assert _cross_p(places, 0.0) == pytest.approx(5 * surely_above.negated().p_not_below(0.0)), "the less clear of the two, at five places"
+    assert _cross_p(places[:-1], 0.0) == _cross_p(places[1:], 0.0) == 1.0
 
 
 def test_a_better_curve_is_found_and_its_gain_measured():

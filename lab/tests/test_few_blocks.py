@@ -53,6 +53,15 @@ def test_no_goal_is_met_no_change_is_judged_and_nothing_is_precise_enough(blocks
     assert not precise_enough(dataclasses.replace(experiment, stop=Stop(1, 9, 0.5)), runs)
 
 
+@pytest.mark.parametrize("blocks", [4, 6])
+def test_no_machine_is_said_to_differ(blocks):
+    """Two machines that contradict each other, two blocks on each, then three."""
+    experiment, runs = measured(blocks)
+    runs = [dataclasses.replace(r, machine=f"m{r.block % 2}", metrics={**r.metrics, "cpu_s": r.metrics["cpu_s"] * (2 if r.variant == "new" and r.block % 2 else 1)}) for r in runs]
+    found = analyse(experiment, runs).machines
+    assert len(found.spreads) == 4 and any(s.differs for s in found.spreads) == bool(found.disagreements) == (blocks > LEAST_BLOCKS)
+
+
 def test_the_least_number_is_enough():
     experiment, runs = measured(LEAST_BLOCKS)
     assert all("which is better" in s for s in words.verdict(experiment, analyse(experiment, runs)))

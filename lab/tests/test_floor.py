@@ -38,6 +38,15 @@ def test_a_goal_for_a_difference_has_the_floor_of_its_program_in_its_unit():
     assert {a.program: a.judged for a in analysis.answers if a.contrast == "amount"} == {"p": MET, "q": OPEN}
 
 
+@pytest.mark.parametrize(("new", "word"), [(0.95, "better"), (1.05, "worse")])
+def test_a_ratio_is_better_or_worse_only_by_more_than_the_floor(new, word):
+    for twin, judged in ((1.0, True), (1.08, False)):
+        experiment, runs = measured(new, twin)
+        for one_program in (False, True):
+            said = " ".join(words.verdict(experiment, analyse(experiment, [r for r in runs if r.program == "q"] if one_program else runs)))
+            assert (f", which is {word}" in said) == judged and ("differs from itself by 8.0 %, so this is within the noise" in said) != judged
+
+
 @pytest.mark.parametrize(("new", "quiet"), [(1.1, WORSE), (0.9, BETTER), (1.0, SAME)])
 def test_ci_and_diff_judge_only_by_more_than_the_floor(new, quiet):
     for twin, expected in ((1.0, quiet), (1.08, UNDECIDED)):
@@ -75,8 +84,28 @@ def test_a_curve_wins_only_by_more_than_the_floor(new, word):
         assert ("No winner is named" in said and "differs from itself by 15 %" in said) != wins
 
 
+def test_parameters_of_curves_differ_only_by_more_than_the_floor():
+    """The baseline's second run differs by 15 % in time and by 30 % in space; the curves by 0.13 s without collection and 15 MiB."""
+    experiment, runs = simulated_sweep(np.random.default_rng(3), {"old": (1.3, 40.0, 60.0), "new": (1.17, 40.0, 45.0)}, sigma=0.005, spikes=0)
+    for time, space in ((1.0, 1.0), (1.15, 1.0), (1.0, 1.3)):
+        aa = [dataclasses.replace(r, role=TWIN, metrics={**r.metrics, "cpu_s": time * r.metrics["cpu_s"], "peak_mib": space * r.metrics["peak_mib"]})
+              for r in runs if (r.variant, r.value) == ("old", "3")]
+        said = " ".join(words.verdict(experiment, analyse(experiment, runs + aa)))
+        assert ("Without collection new would take" in said) == (time == 1.0) and ("No difference in the time without collection is shown" in said) == (time > 1.0)
+        assert ("new's least space is" in said) == (space == 1.0)
+
+
 def test_curves_that_cross_by_less_than_the_floor_are_not_said_to_cross():
     experiment, runs = simulated_sweep(np.random.default_rng(4), {"old": (1.35, 40.0, 60.0), "new": (1.45, 36.0, 60.0)}, sigma=0.003, spikes=0)
     for twin, crosses in ((1.001, True), (1.15, False)):
         aa = [dataclasses.replace(r, role=TWIN, metrics={**r.metrics, "cpu_s": twin * r.metrics["cpu_s"]}) for r in runs if (r.variant, r.value) == ("old", "3")]
         assert analyse(experiment, runs + aa).comparisons[0].crosses() == crosses
+
+
+@pytest.mark.parametrize(("twin", "depends"), [(1.0, True), (1.3, False)])
+def test_a_ratio_depends_on_the_machine_only_by_more_than_the_floor(twin, depends):
+    experiment, runs = measured(0.8, twin, blocks=20)
+    runs = [dataclasses.replace(r, machine=f"m{r.block % 2}", metrics={**r.metrics, "cpu_s": r.metrics["cpu_s"] * (1.2 if r.variant == "new" and r.block % 2 else 1)}) for r in runs]
+    analysis = analyse(experiment, runs)
+    assert {s.differs for s in analysis.machines.spreads if s.metric == "cpu_s"} == {depends}
+    assert any("depends on the machine" in s for s in words.verdict(experiment, analysis)) == depends

@@ -4,13 +4,13 @@ import dataclasses
 
 import numpy as np
 import pytest
-from conftest import make_run, simulated_sweep, two_variants
+from conftest import TWIN, make_run, simulated_sweep, two_variants
 
 from ashlar_lab.experiment.model import Stop, Variant
 from ashlar_lab.fit.analysis import analyse
 from ashlar_lab.fit.cells import common_values
 from ashlar_lab.fit.difference import differences
-from ashlar_lab.fit.precision import precise_enough
+from ashlar_lab.fit.precision import IN_A_ROW, enough, precise_enough
 from ashlar_lab.report import page
 
 TRUTHS = {"old": (1.3, 40.0, 60.0), "new": (1.1, 40.0, 50.0)}
@@ -52,6 +52,32 @@ def test_equal_values_of_unlike_knobs_are_compared_nowhere_but_as_curves():
     assert len(relative) == 7 and all(abs(d.ratio.value - 1) < 1e-9 for d in relative)
 
 
+def swept(knob: str, values: tuple[str, ...], twin: float = 1.0):
+    """`old` has a knob and `new` has none; the baseline's second run takes `twin` times its first."""
+    experiment = two_variants(names=("old", "new"))
+    old, new = experiment.variants
+    experiment = dataclasses.replace(experiment, variants=(dataclasses.replace(old, knob=knob or None, values=values if knob else ()), new))
+    rng = np.random.default_rng(3)
+    runs = [make_run(b, "p", arm.variant, arm.value, (twin if arm.role == TWIN else 1.0) * np.exp(rng.normal(0, 1e-3)), 100, arm.role)
+            for b in range(6) for arm in experiment.arms()]
+    return experiment, runs
+
+
+@pytest.mark.parametrize(("knob", "values", "shared"), [("growth", ("50", "100", "200"), ["50", "100", "200"]), ("growth", ("100.0", "300"), ["100"]),
+                                                        ("space_overhead", ("50", "100", "200"), []), ("", (), [])])
+def test_two_stores_are_compared_at_equal_values_of_one_knob(knob, values, shared):
+    (experiment, first), (later, second) = swept("growth", ("50", "100", "200")), swept(knob, values)
+    found = differences(experiment, first, second, ["cpu_s"], 0.05, False, later)
+    assert [d.value for d in found if d.variant == "old"] == shared
+    assert [d.value for d in found if d.variant == "new"] == [None]
+    assert bool(differences(experiment, first, second, ["cpu_s"], 0.05, True, later)) == ("100" in shared), "new / old at its middle value, 100"
+
+
+def test_the_floor_of_a_second_store_is_found_at_its_own_middle_setting():
+    (experiment, first), (later, second) = swept("growth", ("50", "100", "200")), swept("growth", ("100", "200", "400"), twin=1.2)
+    assert {round(d.floor, 2) for d in differences(experiment, first, second, ["cpu_s"], 0.05, False, later)} == {0.2}
+
+
 def test_one_knob_written_in_two_ways_is_one_row():
     experiment, runs = simulated_sweep(np.random.default_rng(5), TRUTHS, blocks=5)
     new = dataclasses.replace(experiment.variants[1], values=tuple(f"{k}.0" for k in range(7)))
@@ -90,3 +116,14 @@ def test_a_point_beside_curves_must_be_known_too():
     runs = [make_run(b, "p", "old", str(k), 3 - k / 2, 100 + 20 * k) for b in range(10) for k in range(3)]
     runs += [make_run(b, "p", "point", None, 2 * np.exp(rng.normal(0, 0.1)), 100) for b in range(10)]
     assert precise_enough(stopping(experiment, 0.3), runs) and not precise_enough(stopping(experiment, 0.02), runs)
+
+
+def test_measuring_stops_when_the_intervals_stay_narrow():
+    """The interval is narrow after ten blocks, wide after fifteen, and narrow again for good some time after."""
+    experiment = dataclasses.replace(two_variants(), stop=Stop(1, 99, 0.02))
+    ratios = [1.0, 1.01] * 5 + [1.2, 1.25, 1.3, 1.35, 1.4] + [1.0, 1.01] * 40
+    runs = [make_run(b, "p", v, None, t, 100) for b, r in enumerate(ratios) for v, t in (("old", 1.0), ("new", r))]
+    narrow, stops = ([rule(experiment, runs[:2 * n]) for n in range(1, len(ratios) + 1)] for rule in (precise_enough, enough))
+    assert narrow[9] and not narrow[14] and narrow[-1]
+    assert stops == [all(narrow[max(0, n - IN_A_ROW + 1):n + 1]) for n in range(len(ratios))]
+    assert stops[9] and not stops[14] and stops.index(True, 14) == narrow.index(True, 14) + IN_A_ROW - 1

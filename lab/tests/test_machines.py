@@ -48,6 +48,13 @@ def test_a_lying_machine_is_found_and_honest_ones_are_not_accused():
         assert sum(bool(f) for f in honest) <= 1
 
 
+def test_machines_with_two_blocks_each_are_not_accused_for_being_noisy():
+    """Nominal 1 %; 16 % where each is taken for as noisy as all together."""
+    found = [Fleet(20, 40).analysis(seed, programs=("p", "q", "r")).machines.disagreements for seed in range(60)]
+    assert sum(map(bool, found)) <= 4
+    assert Fleet(20, 40, lie=2.5).analysis(1).machines.disagreements, "and a great lie is found"
+
+
 def test_machines_that_contradict_each_other_are_not_averaged():
     rng = np.random.default_rng(3)
     apart = [np.log(0.7) + rng.normal(0, 0.01, 10), np.log(1.1) + rng.normal(0, 0.01, 10)]
@@ -56,6 +63,13 @@ def test_machines_that_contradict_each_other_are_not_averaged():
     assert across(apart).half_width() > 0.5 and across(alike).half_width() < 0.02
     found = Fleet(2, 30, lie=1.5).analysis(1)
     assert [s.differs for s in found.machines.spreads if s.metric == "cpu_s"] == [True]
+
+
+def test_from_five_machines_on_the_interval_is_over_machines():
+    """They differ by less than the margin, and each knows its own ratio well: four speak of themselves, five of machines like them."""
+    groups = [np.array([m - 1e-5, m, m, m + 1e-5]) for m in (0.0, 0.009, -0.009, 0.006, -0.006)]
+    assert not differ([trimmed(g) for g in groups])
+    assert across(groups[:4]).half_width() < 1e-4 and across(groups).half_width() > 5e-3
 
 
 def test_a_liar_among_many_does_not_move_the_answer():

@@ -12,7 +12,7 @@ from ashlar_lab.metrics import unit_of
 from ashlar_lab.report import page
 
 
-@pytest.mark.parametrize(("metric", "symbol"), [("cpu_s", "s"), ("p99_ms", "ms"), ("pause_ms_max", "ms"), ("request_us_median", "µs"), ("peak_mib", "MiB"),
+@pytest.mark.parametrize(("metric", "symbol"), [("cpu_s", "s"), ("p99_ms", "ms"), ("pause_ms_max", "ms"), ("request_us_median", "µs"), ("pause_ms_p99", "ms"), ("peak_mib", "MiB"),
                                                 ("live_bytes", "bytes"), ("requests_per_s", "1/s"), ("gc_count", ""), ("s", "s"), ("items", "")])
 def test_the_unit_is_the_end_of_the_name(metric, symbol):
     assert unit_of(metric).symbol == symbol
@@ -30,7 +30,7 @@ def test_units_of_one_kind_are_converted_and_others_are_refused():
 
 def test_the_collectors_milliseconds_are_taken_from_seconds_and_never_from_a_latency():
     experiment = two_variants()
-    runs = [make_run(b, "p", v, None, t, 100, metrics={"gc_time_ms": gc, "p99_ms": 9.0, "wall_s": t}, told=("gc_time_ms",))
+    runs = [make_run(b, "p", v, None, t, 100, metrics={"gc_time_ms": gc, "p99_ms": 900.0, "wall_s": t}, told=("gc_time_ms",))
             for b in range(6) for v, t, gc in (("old", 2.0, 500.0), ("new", 1.8, 100.0))]
     for metric in ("cpu_s", "wall_s"):
         found = {b.variant: b for b in analyse(dataclasses.replace(experiment, time_metric=metric), runs).lower_bounds}

@@ -88,6 +88,8 @@ def test_a_block_whose_windows_lie_outside_the_run_is_left_out():
     (0.998, 1.011, 1.000, "not decided: give more blocks"),
     (1.011, 1.020, 1.000, "above 1 %: the whole interval is"),
     (0.998, 1.009, 1.020, "nothing is decided: windows that are alike differ"),
+    (1.011, 1.012, 1.004, "not decided: give more blocks"),
+    (1.007, 1.009, 0.996, "not decided: give more blocks"),
 ])
 def test_the_overhead_is_judged_by_its_interval(low, high, twin, said):
     cpu, alike = Estimate((low + high) / 2, low, high, 40), Estimate(twin, twin - 0.004, twin + 0.004, 40)

@@ -4,10 +4,11 @@ import math
 
 import numpy as np
 import pytest
-from conftest import noisy
+from conftest import make_run, noisy, two_variants
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ashlar_lab.fit.difference import differences
 from ashlar_lab.fit.trimmed import geometric_mean, ratio_estimate, trimmed
 
 
@@ -31,6 +32,23 @@ def test_the_geometric_mean_interval_covers_the_truth():
         e = geometric_mean(parts)
         hits += e.low <= mean <= e.high
     assert 0.93 <= hits / trials <= 0.99
+
+
+@pytest.mark.parametrize("blocks", [(5, 5), (5, 10), (10, 10)])
+@pytest.mark.parametrize("relative", [False, True])
+def test_the_interval_of_a_difference_of_stores_covers_the_truth(blocks, relative):
+    """Nominal 95 %; with `relative` the second store is of a day on which everything took 1.5 times as long."""
+    rng = np.random.default_rng(blocks)
+    experiment, truth, hits, trials = two_variants(), 1.1, 0, 400
+
+    def measured(blocks, new, day):
+        return [make_run(b, "p", v, None, day * f * t, 100) for v, f in (("old", 1.0), ("new", new)) for b, t in enumerate(noisy(rng, blocks, spikes=0))]
+
+    for _ in range(trials):
+        stores = measured(blocks[0], 0.8, 1.0), measured(blocks[1], 0.8 * truth, 1.5 if relative else 1.0)
+        *_, found = differences(experiment, *stores, ["cpu_s"], 0.05, relative)
+        hits += found.ratio.low <= truth <= found.ratio.high
+    assert 0.925 <= hits / trials <= 0.99
 
 
 def test_equal_contenders_are_called_different_once_in_twenty():

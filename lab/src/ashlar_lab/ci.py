@@ -35,6 +35,8 @@ def judge(asked: Judgement) -> int:
     if asked.stored:
         before = read_all([asked.stored])
         refuse_unlike(before[1], machine.describe(), f"cannot compare with {asked.stored}")
+        if len(before[0].variants) > 1 or before[0].sweeps():
+            raise BadInput(f"{asked.stored} holds several variants or settings, and a baseline is one revision; make it again with --save")
     if asked.store:
         Store.check_can_create(asked.store)
     if asked.save and asked.save.exists():

@@ -121,9 +121,9 @@ def diff(
     from ashlar_lab.store.database import read_all, refuse_unlike
 
     experiment, machine, runs = read_all([first])
-    _, machine_second, runs_second = read_all([second])
+    later, machine_second, runs_second = read_all([second])
     refuse_unlike(machine, machine_second, f"cannot compare {second} with {first}")
-    found = differences(experiment, runs, runs_second, metric, threshold, relative)
+    found = differences(experiment, runs, runs_second, metric, threshold, relative, later)
     if not found:
         raise BadInput(f"{first} and {second} have no arm and metric in common; measure the same programs and variants")
     say(difference.text(found, threshold, str(first), str(second)))

@@ -1,7 +1,8 @@
 """The metrics: what each is called, in the order of their columns, and what it is a quantity of. The unit is the end of the name (`cpu_s`,
-`pause_ms_max`), is read here alone, and goes with every estimate that is made of it.
+`pause_ms_max`, `pause_ms_p99`), is read here alone, and goes with every estimate that is made of it.
 """
 
+import re
 from dataclasses import dataclass
 
 SERVED = {"requests_per_s": "Requests", "failed_requests": "Failed requests", "p50_ms": "p50", "p90_ms": "p90", "p99_ms": "p99", "p999_ms": "p99.9", "request_ms_max": "Longest request"}
@@ -18,7 +19,7 @@ TOLD = {"gc_count": "Collections", "gc_time_ms": "Collector time", "pause_ms_max
 TITLES = {**SERVED, **TIMES, **SPACES, **COUNTED, **TOLD, "others_cpu_s": "CPU time of others"}
 
 TIME, MEMORY, RATE = "time", "memory", "rate"
-_QUALIFIERS = ("max", "min", "mean", "median", "total")
+_QUALIFIER = re.compile("max|min|mean|median|total|p[0-9]+")
 
 
 @dataclass(frozen=True)
@@ -48,6 +49,6 @@ def unit_of(metric: str) -> Unit:
     for part in reversed(metric.split("_")):
         if part in _UNITS:
             return _UNITS[part]
-        if part not in _QUALIFIERS:
+        if not _QUALIFIER.fullmatch(part):
             break
     return COUNT

@@ -55,7 +55,7 @@ class Question:
     goal: Annotated[Optional[list[str]], typer.Option("--goal", help="METRIC<=RATIO, or VARIANT:METRIC<=RATIO: the most that a variant's ratio to the baseline may be.")] = None
     baseline: Annotated[Optional[str], typer.Option(help="The variant that is 1.00; the first one unless named.")] = None
     blocks: Annotated[Optional[int], typer.Option(help="Exactly this many blocks, whatever the precision; fewer than 5 give no intervals and no verdicts.")] = None
-    precision: Annotated[Optional[float], typer.Option(help="Stop when every ratio is known to ± this fraction; of curves, the mean ratio over their common space.")] = None
+    precision: Annotated[Optional[float], typer.Option(help="Stop when every ratio is known to ± this fraction, after five blocks in a row; of curves, the mean ratio over their common space.")] = None
     budget: Annotated[Optional[float], typer.Option(help="Stop after this many seconds, at least one block done.")] = None
     seed: Annotated[Optional[int], typer.Option(help="Shuffles the order of runs.")] = None
     time: Annotated[str, typer.Option(autocompletion=one_of(TIME_METRICS), help="Time that counts: cpu_s, wall_s or user_s; of servers also p50_ms, p90_ms, p99_ms (2000 requests a block), p999_ms (20000).")] = "cpu_s"

@@ -99,7 +99,7 @@ class Contrast:
 
 @dataclass(frozen=True)
 class Stop:
-    """Blocks go on until every interval is narrow enough, or the blocks or the budget are spent."""
+    """Blocks go on until every interval stays narrow enough, or the blocks or the budget are spent."""
 
     blocks_min: int = 10
     blocks_max: int = 30

@@ -36,15 +36,19 @@ class Difference:
 
 
 def differences(experiment: Experiment, first: Sequence[Run], second: Sequence[Run], metrics: Sequence[str] | None,
-                threshold: float, relative: bool) -> list[Difference]:
-    """Every arm that both stores have. `threshold` is a fraction: 0.05 lets 5 % pass."""
+                threshold: float, relative: bool, later: Experiment | None = None) -> list[Difference]:
+    """Every arm that both stores have. `threshold` is a fraction: 0.05 lets 5 % pass. `later` describes the second store where it is another
+    experiment."""
+    later = later or experiment
     a, b = Cells(first), Cells(second)
     arms = [arm for arm in experiment.arms() if arm.role == MAIN and not (relative and arm.variant == experiment.baseline)]
 
     def ratio(arm: Arm, metric: str) -> Estimate | None:
-        return _between_machines(*(_side(experiment, cells, metric, arm, relative) for cells in (a, b)))
+        asked = (arm, _of_baseline(experiment, arm)) if relative else (arm,)
+        same = [_same(experiment, one, later) for one in asked]
+        return _between_machines(_side(a, metric, asked), _side(b, metric, same)) if all(same) else None
 
-    return _differences(experiment, (a, b), metrics, threshold, arms, ratio)
+    return _differences([(experiment, a), (later, b)], metrics, threshold, arms, ratio)
 
 
 def within(experiment: Experiment, runs: Sequence[Run], metrics: Sequence[str] | None, threshold: float) -> list[Difference]:
@@ -52,27 +56,38 @@ def within(experiment: Experiment, runs: Sequence[Run], metrics: Sequence[str] |
     cells = Cells(runs)
     arms = {Arm(program, variant, value): pair for program, variant, value, *pair in comparisons(experiment)}
 
-    return _differences(experiment, (cells,), metrics, threshold, arms, lambda arm, metric: cells.ratio(metric, *arms[arm]))
+    return _differences([(experiment, cells)], metrics, threshold, arms, lambda arm, metric: cells.ratio(metric, *arms[arm]))
 
 
-def _differences(experiment: Experiment, stores: Sequence[Cells], metrics: Sequence[str] | None, threshold: float, arms: Iterable[Arm], ratio_of: Callable) -> list[Difference]:
-    """Of every arm and metric that has a ratio; the metrics are time and space where none are named and all stores have them."""
-    known = [metrics_of(experiment, cells.table) for cells in stores]
+def _differences(stores: Sequence[tuple[Experiment, Cells]], metrics: Sequence[str] | None, threshold: float, arms: Iterable[Arm], ratio_of: Callable) -> list[Difference]:
+    """Of every arm and metric that has a ratio; the metrics are the first store's time and space where none are named and all stores have them."""
+    experiment = stores[0][0]
+    known = [metrics_of(experiment, cells.table) for _, cells in stores]
     usual = [m for m in dict.fromkeys((experiment.time_metric, experiment.space_metric)) if all(m in of_store for of_store in known)]
-    floors = {metric: max(floor_of(experiment, cells, metric) for cells in stores) for metric in metrics or usual}
+    floors = {metric: max(floor_of(own, cells, metric) for own, cells in stores) for metric in metrics or usual}
     return [Difference(*arm[:3], metric, ratio, floor, _judged(ratio, threshold, metric.endswith("_per_s"), floor))
             for arm in arms for metric, floor in floors.items() if (ratio := ratio_of(arm, metric))]
 
 
-def _side(experiment: Experiment, cells: Cells, metric: str, arm: Arm, relative: bool) -> dict[str, Trimmed]:
-    """One store's side, by machine."""
-    if relative:
-        baseline = experiment.variant(experiment.baseline)
-        own = arm.value and baseline.value_at(experiment.variant(arm.variant).knob, arm.value)
-        value = own or baseline.middle_value()
-        groups = cells.log_ratios(metric, arm, Arm(arm.program, baseline.name, value))
-    else:
-        groups = cells.logs(metric, arm)
+def _of_baseline(experiment: Experiment, arm: Arm) -> Arm:
+    """The arm of the baseline that an arm is compared with: at the same setting where both have it, else at the middle one."""
+    baseline = experiment.variant(experiment.baseline)
+    own = arm.value and baseline.value_at(experiment.variant(arm.variant).knob, arm.value)
+    return Arm(arm.program, baseline.name, own or baseline.middle_value())
+
+
+def _same(experiment: Experiment, arm: Arm, later: Experiment) -> Arm | None:
+    """The arm of another experiment that is this one: knobs are paired by name and value."""
+    if arm.value is None:
+        return arm
+    knob = experiment.variant(arm.variant).knob
+    value = next((v.value_at(knob, arm.value) for v in later.variants if v.name == arm.variant), None)
+    return None if value is None else arm._replace(value=value)
+
+
+def _side(cells: Cells, metric: str, arms: Sequence[Arm]) -> dict[str, Trimmed]:
+    """One store's side, by machine: an arm, or its ratio to another."""
+    groups = cells.log_ratios(metric, *arms) if len(arms) > 1 else cells.logs(metric, *arms)
     return {machine: trimmed(logs) for machine, logs in groups.items()}
 
 

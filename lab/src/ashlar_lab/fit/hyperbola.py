@@ -18,14 +18,14 @@ _U_LOW, _U_HIGH = 1e-3, 1.0
 
 @dataclass(frozen=True)
 class Hyperbola:
-    """Parameters of many fits at once, each shaped (fits,): a in seconds, c in MiB, b in their product."""
+    """Parameters of many fits at once, each shaped (fits,): a in the unit of time, c in that of space, b in their product."""
 
     a: np.ndarray
     b: np.ndarray
     c: np.ndarray
 
     def time(self, space: np.ndarray) -> np.ndarray:
-        """Seconds at each space, shaped (fits, points); infinite where space is not above c."""
+        """The time at each space, shaped (fits, points); infinite where space is not above c."""
         gap = np.atleast_1d(space)[None, :] - self.c[:, None]
         return np.where(gap > 0, self.a[:, None] + self.b[:, None] / np.where(gap > 0, gap, 1), np.inf)
 

@@ -9,14 +9,16 @@ import numpy as np
 from ashlar_lab.experiment.model import Experiment
 from ashlar_lab.fit.across import DIFFER_BELOW_P, POPULATION, apart
 from ashlar_lab.fit.cells import Cells
-from ashlar_lab.fit.floor import twins
+from ashlar_lab.fit.floor import floor_of, twins, within_noise
 from ashlar_lab.fit.ratios import comparisons
-from ashlar_lab.fit.trimmed import Estimate, Trimmed, exp_estimate, mean, of_means, trimmed
+from ashlar_lab.fit.trimmed import LEAST_BLOCKS, Estimate, Trimmed, exp_estimate, mean, of_means, trimmed
 
 # A machine stands out when it is further from the middle than this many robust standard deviations of the others.
 _FAR = 4.0
 # Degrees of freedom from which a machine's own noise is known well enough for a test far out in the tail.
 _KNOWS_ITSELF = 15
+# A machine with fewer blocks than an interval needs is taken for so much noisier than all machines together (docs/notes/lab-machines.md).
+_NOISIER = 1.5
 
 
 @dataclass(frozen=True)
@@ -107,16 +109,18 @@ def _compared(experiment: Experiment, cells: Cells) -> tuple[list[Disagreement],
     asked += [(*main[:3], experiment.time_metric, twin, main) for twin, main in (twins(experiment, p.name) for p in experiment.programs)]
     disagreements, spreads = [], []
     tests = len(asked) * len(cells.machines)
+    floors = {metric: floor_of(experiment, cells, metric) for metric in (experiment.time_metric, experiment.space_metric)}
     for program, variant, value, metric, first, second in asked:
         parts = {name: trimmed(logs) for name, logs in cells.log_ratios(metric, first, second).items()}
         if len(parts) < 2:
             continue
-        sure = _with_errors(parts)
-        for name in _outliers(parts, sure, DIFFER_BELOW_P / tests):
+        sure, enough = _with_errors(parts), sum(t.n for t in parts.values()) >= LEAST_BLOCKS
+        for name in _outliers(parts, sure, DIFFER_BELOW_P / tests) if enough else ():
             disagreements.append(Disagreement(name, program, variant, value, metric, exp_estimate(parts[name]), exp_estimate(_of_others(sure, name))))
         if variant != experiment.baseline:
             low, *_, high = sorted(parts, key=lambda name: parts[name].mean)
-            differs = apart(sure[low], sure[high], DIFFER_BELOW_P / math.comb(len(parts), 2))
+            clear = not within_noise([parts[high].mean - parts[low].mean], floors[metric])
+            differs = enough and clear and apart(sure[low], sure[high], DIFFER_BELOW_P / math.comb(len(parts), 2))
             spreads.append(Spread(program, variant, value, metric, low, exp_estimate(parts[low]), high, exp_estimate(parts[high]), differs))
     return disagreements, spreads
 
@@ -129,8 +133,12 @@ def _with_errors(parts: dict[str, Trimmed]) -> dict[str, Trimmed]:
     if not freedom:
         return parts
     pooled = math.sqrt(sum(t.freedom * t.error**2 * t.n for t in known) / freedom)
-    return {name: t if t.freedom >= _KNOWS_ITSELF else Trimmed(t.mean, max(pooled / math.sqrt(t.n), t.error if t.freedom >= 1 else 0.0), freedom, t.n)
-            for name, t in parts.items()}
+
+    def error(t: Trimmed) -> float:
+        perhaps = pooled / math.sqrt(t.n) * (1 if t.n >= LEAST_BLOCKS else _NOISIER)
+        return max(perhaps, t.error if t.freedom >= 1 else 0.0)
+
+    return {name: t if t.freedom >= _KNOWS_ITSELF else Trimmed(t.mean, error(t), freedom, t.n) for name, t in parts.items()}
 
 
 def _outliers(parts: dict[str, Trimmed], sure: dict[str, Trimmed], p: float) -> list[str]:

@@ -14,6 +14,16 @@ from ashlar_lab.fit.curves import curves_of
 from ashlar_lab.fit.ratios import comparisons
 from ashlar_lab.store.run import Run
 
+# After so many blocks in a row the intervals must have been narrow enough. An interval is narrow by luck now and then, and stopping there would
+# choose the intervals that miss the truth (docs/notes/lab-statistics.md).
+IN_A_ROW = 5
+
+
+def enough(experiment: Experiment, runs: Sequence[Run]) -> bool:
+    """Whether measuring may stop: the intervals are narrow enough now, and were after each of the last blocks."""
+    blocks = sorted({r.block for r in runs if r.block >= 0})
+    return all(precise_enough(experiment, [r for r in runs if r.block <= last]) for last in reversed(blocks[-IN_A_ROW:]))
+
 
 def precise_enough(experiment: Experiment, runs: Sequence[Run]) -> bool:
     """Whether half the width of every interval that counts is below the wanted precision. Looks at widths only, never at whether a

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from ashlar.errors import BadInput
 from ashlar_lab.experiment.model import Experiment
-from ashlar_lab.fit.precision import precise_enough
+from ashlar_lab.fit.precision import enough
 from ashlar_lab.measure import checks, machine
 from ashlar_lab.measure.progress import Progress
 from ashlar_lab.measure.run import learn, run_arm
@@ -59,5 +59,5 @@ def _run_blocks(experiment: Experiment, store: Store, progress: Progress) -> Non
             store.add(run)
             runs.append(run)
             progress.ended(run)
-        if block + 1 >= experiment.stop.blocks_min and precise_enough(experiment, runs):
+        if block + 1 >= experiment.stop.blocks_min and enough(experiment, runs):
             return

@@ -143,6 +143,13 @@ def _curve_tables(experiment: Experiment, analysis: Analysis, program: str) -> l
     return found
 
 
+def _chosen_by_chance(experiment: Experiment) -> str:
+    """What intervals over the best of several do not know; of two there is nothing to choose that a two-sided interval does not know."""
+    if len([v for variant in experiment.variants for v in variant.values or (None,)]) < 3:
+        return ""
+    return " The best was chosen by the same runs: of 8 equal variants 1 in 10 seems to be over it."
+
+
 def _lower_bounds(experiment: Experiment, analysis: Analysis) -> Table | None:
     """Rows are programs, or knob values of a program; columns variants."""
     rows = []
@@ -156,7 +163,7 @@ def _lower_bounds(experiment: Experiment, analysis: Analysis) -> Table | None:
     how = ("totals minus the collector time that programs reported" if all(b.attributed for b in analysis.lower_bounds)
            else "the fastest total, as programs did not all report gc_time_ms: a weaker bound")
     return made("lower-bound", f"{units.title(experiment.time_metric, False)} over the lower bound", [v.name for v in experiment.variants], rows,
-                f"At least this many times the cost of the program without memory management. Baseline per program: the least of {how}.")
+                f"At least this many times the cost of the program without memory management. Baseline per program: the least of {how}.{_chosen_by_chance(experiment)}")
 
 
 def _overheads(experiment: Experiment, analysis: Analysis, metric: str) -> Table | None:
@@ -168,7 +175,7 @@ def _overheads(experiment: Experiment, analysis: Analysis, metric: str) -> Table
             rows.append((program.name, *(own.get(v.name, "–") for v in experiment.variants)))
     at = ", each at its own best knob value" if experiment.sweeps() else ""
     return made(f"overhead-{metric}", f"{units.title(metric, False)}: overhead over the best variant{at}", [v.name for v in experiment.variants], rows,
-                "Per program; +0 % is the best. 95 % interval in brackets.")
+                f"Per program; +0 % is the best. 95 % interval in brackets.{_chosen_by_chance(experiment)}")
 
 
 def _noise(experiment: Experiment, analysis: Analysis) -> Table | None:

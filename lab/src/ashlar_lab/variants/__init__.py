@@ -11,11 +11,11 @@ from dataclasses import dataclass
 
 from ashlar.errors import BadInput
 from ashlar_lab.experiment.model import Experiment, Program, Variant
-from ashlar_lab.variants import go, jvm, node, ocaml, preload, ruby
+from ashlar_lab.variants import preload, ruby, runtimes
 from ashlar_lab.variants.base import Base
 
 ENV = Base("env", "anything else: every setting is an environment variable or a {placeholder}", any_setting=True)
-BASES: dict[str, Base] = {b.name: b for b in (*preload.ALL, ocaml.OCAML, ruby.RUBY, ruby.STOCK, ruby.ASHLAR, go.GO, jvm.JVM, node.NODE, ENV)}
+BASES: dict[str, Base] = {b.name: b for b in (*preload.ALL, runtimes.OCAML, ruby.RUBY, ruby.STOCK, ruby.ASHLAR, runtimes.GO, runtimes.JVM, runtimes.NODE, ENV)}
 _PLACEHOLDER = re.compile(r"\{([A-Za-z_][A-Za-z0-9_]*)\}")
 
 

@@ -12,17 +12,9 @@ _VARIABLES = {
     "space_overhead": "ASHLAR_SPACE_OVERHEAD: per cent of memory that may be garbage, or auto",
     "exchange_rate": "ASHLAR_EXCHANGE_RATE: per cent of memory that one per cent of CPU time is worth",
     "memory_limit": "ASHLAR_MEMORY_LIMIT",
-    "heap_growth_factor": "RUBY_GC_HEAP_GROWTH_FACTOR",
-    "heap_growth_max_slots": "RUBY_GC_HEAP_GROWTH_MAX_SLOTS",
-    "heap_free_slots_min_ratio": "RUBY_GC_HEAP_FREE_SLOTS_MIN_RATIO",
-    "heap_free_slots_goal_ratio": "RUBY_GC_HEAP_FREE_SLOTS_GOAL_RATIO",
-    "heap_free_slots_max_ratio": "RUBY_GC_HEAP_FREE_SLOTS_MAX_RATIO",
-    "heap_oldobject_limit_factor": "RUBY_GC_HEAP_OLDOBJECT_LIMIT_FACTOR",
-    "malloc_limit": "RUBY_GC_MALLOC_LIMIT",
-    "malloc_limit_max": "RUBY_GC_MALLOC_LIMIT_MAX",
-    "malloc_limit_growth_factor": "RUBY_GC_MALLOC_LIMIT_GROWTH_FACTOR",
-    "oldmalloc_limit": "RUBY_GC_OLDMALLOC_LIMIT",
-    "oldmalloc_limit_max": "RUBY_GC_OLDMALLOC_LIMIT_MAX",
+    **{name: f"RUBY_GC_{name.upper()}" for name in (
+        "heap_growth_factor", "heap_growth_max_slots", "heap_free_slots_min_ratio", "heap_free_slots_goal_ratio", "heap_free_slots_max_ratio",
+        "heap_oldobject_limit_factor", "malloc_limit", "malloc_limit_max", "malloc_limit_growth_factor", "oldmalloc_limit", "oldmalloc_limit_max")},
 }
 _MEANING = {**_VARIABLES, "ruby": "the interpreter to put where the command says {ruby}"}
 

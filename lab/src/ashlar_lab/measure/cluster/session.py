@@ -14,7 +14,7 @@ from pathlib import Path
 from ashlar.errors import BadInput
 from ashlar_lab.errors import Unfinished
 from ashlar_lab.experiment.model import Experiment
-from ashlar_lab.fit.precision import precise_enough
+from ashlar_lab.fit.precision import enough
 from ashlar_lab.measure.cluster.engine import Cluster
 from ashlar_lab.measure.cluster.parcel import Parcel, packed
 from ashlar_lab.measure.cluster.security import Tls, check_address
@@ -193,5 +193,5 @@ class _Session:
         if self.whole < self.experiment.stop.blocks_min or self.whole < self.judged_at * 1.05:
             return
         self.judged_at = self.whole
-        if precise_enough(self.experiment, self.runs):
+        if enough(self.experiment, self.runs):
             self.todo.clear()
