@@ -216,8 +216,8 @@ typedef struct ashlar_vm {
  *   huge_pages=0        1: ask Linux for huge pages, for heaps of many gigabytes; memory that goes
  *                       back to the system in small parts may become resident again (0 or 1)
  *   stress=none         switches for tests, with commas between them: collect-every:N,
- *                       slice-cells:N, verify, poison, no-minor, look-ahead, move-everything,
- *                       parallel-cells:N, refuse:CALL (none or switches)
+ *                       slice-cells:N, verify, poison, no-minor, no-settling, look-ahead,
+ *                       move-everything, parallel-cells:N, refuse:CALL (none or switches)
  *   generational=1      0: a major collection is made of each minor one (0 or 1)
  *   barriers=1          0: the program calls no write barrier. Every collection is then a full one,
  *                       in one stop (0 or 1)

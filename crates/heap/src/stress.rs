@@ -22,6 +22,8 @@ pub struct Stress {
     /// Make each collection major that would be minor, so that cells settle soon and a store
     /// into a settled cell that is not noted shows.
     pub no_minor: bool,
+    /// Let no cell settle, as in most collections of a program in which settled cells die.
+    pub no_settling: bool,
     /// Have marking look ahead also in a small heap.
     pub look_ahead: bool,
     /// Cells that fit on the mark stack, and into the remembered set, so that

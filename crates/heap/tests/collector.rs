@@ -490,6 +490,24 @@ fn a_major_collection_keeps_what_is_settled_and_frees_other_old_cells() {
 }
 
 #[test]
+fn an_old_cell_settles_only_in_a_collection_that_lets_it() {
+    for scope in [Scope::Major, Scope::Full] {
+        with_program(16 * MIB, |p| {
+            let (settled, old) = (p.settled_root(0), p.old_root(0));
+            p.stress(|stress| stress.no_settling = true);
+            for _ in 0..4 {
+                p.collect(scope);
+                assert!(p.state(old).is_old() && !p.state(old).is_settled());
+                assert!(p.state(settled).is_settled());
+            }
+            p.stress(|stress| stress.no_settling = false);
+            p.collect(scope);
+            assert!(p.state(old).is_settled());
+        });
+    }
+}
+
+#[test]
 #[cfg_attr(miri, ignore = "too many cells for the interpreter")]
 fn what_long_requests_hold_is_freed_by_major_collections_without_full_ones_in_a_row() {
     with_program(64 * MIB, |p| {

@@ -189,16 +189,18 @@ impl<V: Vm> Heap<'_, V> {
             ..
         } = &mut *state;
         let mut scope = pacing.pace.start(measure, asked);
-        if scope == Scope::Minor && asked.is_none() && self.stress().no_minor {
-            scope = Scope::Major;
+        let mut lets_settle = pacing.pace.lets_settle();
+        let stress = self.stress();
+        if scope == Scope::Minor && asked.is_none() && stress.no_minor {
+            (scope, lets_settle) = (Scope::Major, true);
         }
+        lets_settle &= !stress.no_settling;
         pacing.count_fresh_anew();
         let need = self.space().blocks.take_need();
         sweep.surplus.note_nursery(need.unused, need.fresh);
         let (planned_bytes, cells) = pacing.pace.marking_plan(scope, measure);
         pacing.slices.begin(scope, planned_bytes, cells);
         *counts.totals.collections_of(scope) += 1;
-        let lets_settle = pacing.pace.lets_settle();
         drop(state);
         let cycle = Cycle {
             scope,

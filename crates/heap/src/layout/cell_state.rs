@@ -19,14 +19,15 @@ use std::fmt;
 ///
 /// Invariants 13 and 14, about cells that move, are in `compact/mod.rs`.
 ///
-/// An old cell settles when two collections, major or full, have found it. A major collection
-/// does not trace settled cells (`mark/sets.rs`). The two bits that count the collections
+/// An old cell settles when two collections, major or full, have found it. Where settled cells die, most
+/// collections let none settle (`pace/settling.rs`): they take `AGE_LOW` away before they mark. A major
+/// collection does not trace settled cells (`mark/sets.rs`). The two bits that count the collections
 /// that a young cell has survived mean this in an old one:
 ///
 /// | `AGE_HIGH` | `AGE_LOW` | |
 /// | --- | --- | --- |
-/// | 0 | 0 | no major or full collection has found it |
-/// | 0 | 1 | one has found it |
+/// | 0 | 0 | no major or full collection has found it, or its age was taken away |
+/// | 0 | 1 | one has found it since |
 /// | 1 | 0 | settled |
 /// | 1 | 1 | settled, and on the boundary |
 #[derive(Clone, Copy, PartialEq, Eq)]

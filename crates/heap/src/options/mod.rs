@@ -150,7 +150,8 @@ pub static TABLE: [Setting<Options>; 12] = [
             show: switches::text,
         },
         "switches for tests, with commas between them: collect-every:N, slice-cells:N, verify, \
-         poison, no-minor, look-ahead, move-everything, parallel-cells:N, refuse:CALL",
+         poison, no-minor, no-settling, look-ahead, move-everything, parallel-cells:N, \
+         refuse:CALL",
     )
     .more("docs/reference/stress-switches.md"),
 ];

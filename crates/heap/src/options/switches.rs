@@ -12,7 +12,7 @@ use crate::stress::Stress;
 const NONE: &str = "none";
 
 /// All switches.
-pub static SWITCHES: [Setting<Options>; 9] = [
+pub static SWITCHES: [Setting<Options>; 10] = [
     Setting::new(
         "collect-every",
         Kept::Number(Range::whole(0, usize::MAX), |o| &mut o.stress.collect_every),
@@ -37,6 +37,11 @@ pub static SWITCHES: [Setting<Options>; 9] = [
         "no-minor",
         Kept::Switch(|o| &mut o.stress.no_minor),
         "do a major collection wherever a minor one is due, so that cells settle soon",
+    ),
+    Setting::new(
+        "no-settling",
+        Kept::Switch(|o| &mut o.stress.no_settling),
+        "let no cell settle, so that major collections trace all old ones but those that settled before",
     ),
     Setting::new(
         "look-ahead",

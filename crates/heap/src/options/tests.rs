@@ -102,7 +102,8 @@ fn an_impossible_value_is_named_with_what_is_wanted() {
         "stress=verify:: verify: 0 or 1",
         "stress=slice-cells: slice-cells: a whole number of at least 0",
         "stress=verify,,poison: \"\" is no switch; none, or some of collect-every, slice-cells, \
-         verify, poison, no-minor, look-ahead, move-everything, parallel-cells, refuse,",
+         verify, poison, no-minor, no-settling, look-ahead, move-everything, parallel-cells, \
+         refuse,",
     ] {
         let (option, _) = wrong.split_once(": ").unwrap();
         let line = format!("ITS_{wrong} is wanted");

@@ -80,6 +80,8 @@ struct Latest {
     grown_bytes: usize,
     /// How many cells were settled before it.
     settled_cells: usize,
+    /// By how much what major collections left had grown before it.
+    settled_growth_bytes: usize,
 }
 
 impl Latest {
@@ -87,6 +89,7 @@ impl Latest {
         scope: Scope::Minor,
         grown_bytes: 0,
         settled_cells: 0,
+        settled_growth_bytes: 0,
     };
 }
 
@@ -264,6 +267,7 @@ impl Pace {
                 scope,
                 grown_bytes: self.old_growth_bytes(&measure),
                 settled_cells: measure.settled_cells,
+                settled_growth_bytes: self.settled_growth_bytes(),
             },
         };
         self.nursery_bytes = self.next_nursery_bytes(&measure);
@@ -410,7 +414,7 @@ impl Pace {
         self.old.left_cell_bytes = measure.cell_bytes;
         self.old.left_cells = measure.old_cells;
         if latest.scope == Scope::Full {
-            self.note_left_by_full(latest.settled_cells, measure);
+            self.note_left_by_full(latest, measure);
         } else if !self.trades() {
             let base_bytes = self.settled.left_bytes.max(self.options.heap_min_bytes);
             let may_leave_bytes = base_bytes.saturating_add(self.settled_garbage_bytes());
@@ -418,20 +422,23 @@ impl Pace {
         }
     }
 
-    /// The latest collection was full; before it `settled_cells` were settled.
-    fn note_left_by_full(&mut self, settled_cells: usize, measure: &Measure) {
+    fn note_left_by_full(&mut self, latest: &Latest, measure: &Measure) {
         let settled = &mut self.settled;
         let is_suspicious = std::mem::take(&mut settled.is_suspicious);
-        // Otherwise more may have settled in it.
-        let is_exact = is_suspicious && !settled.settling.is_on();
-        let garbage_share = is_exact.then(|| {
-            let new_cells = settled_cells.saturating_sub(settled.left_cells);
-            let dead_cells = settled_cells.saturating_sub(measure.settled_cells);
+        // Where cells settle, the number of settled ones does not show how many have died.
+        let dead_cells = latest.settled_cells.saturating_sub(measure.settled_cells);
+        if is_suspicious && !settled.settling.is_on() {
+            let new_cells = latest.settled_cells.saturating_sub(settled.left_cells);
             settled
                 .settling
-                .note_full(settled_cells, new_cells, dead_cells)
-        });
-        settled.paid.settle_share(garbage_share);
+                .note_full(latest.settled_cells, new_cells, dead_cells);
+            let mean_bytes = measure.kept_bytes() / measure.kept_cells.max(1);
+            let grown_bytes = latest.settled_growth_bytes;
+            let left_bytes = grown_bytes.saturating_sub(dead_cells * mean_bytes);
+            settled.paid.settle(grown_bytes, left_bytes);
+        } else {
+            settled.paid.settle(0, 0);
+        }
         settled.left_bytes = measure.kept_bytes();
         settled.left_cell_bytes = measure.cell_bytes;
         settled.left_cells = measure.settled_cells;
@@ -757,24 +764,23 @@ mod tests {
         }
     }
 
-    /// A major collection of `pace` leaves too much, the full one after it finds `living` of 90
-    /// settled cells.
-    fn find_settled(pace: &mut Pace, living: usize) {
+    /// A major collection of `pace` leaves too much. The full one after it finds that `dead` of 90 settled
+    /// cells have died, and then 60 are settled.
+    fn find_dead(pace: &mut Pace, dead: usize) {
         assert_eq!(pace.start(with_settled(90, 200 * MIB), None), Major);
         assert_eq!(pace.start(with_settled(90, 190 * MIB), None), Full);
         assert!(
             !pace.lets_settle(),
             "it is to show what is left of the settled ones"
         );
-        assert_eq!(
-            pace.start(with_settled(living, 100 * MIB), None),
-            Scope::Minor
-        );
+        pace.start(with_settled(90 - dead, 100 * MIB), None);
+        pace.settled.left_cells = 60;
     }
 
     #[test]
     fn where_settled_cells_die_cells_settle_in_fewer_collections() {
         let mut pace = pace_after_full(OPTIONS, 100 * MIB);
+        pace.settled.left_cells = 60;
         let expect_interval = |pace: &mut Pace, interval: usize| {
             for number in 1..=interval {
                 assert_eq!(pace.start(with_settled(60, 200 * MIB), None), Major);
@@ -783,16 +789,17 @@ mod tests {
                     number == interval,
                     "{number} of {interval}"
                 );
-                assert_eq!(pace.start(with_settled(60, 100 * MIB), None), Scope::Minor);
+                assert_eq!(pace.start(with_settled(60, 100 * MIB), None), Minor);
             }
         };
         expect_interval(&mut pace, 1);
-        for interval in [2, 4, 8, 16, 16] {
-            find_settled(&mut pace, 60);
+        // The last time the major collection in `find_dead` is the first of the 16.
+        for interval in [2, 4, 8, 16, 15] {
+            find_dead(&mut pace, 30);
             expect_interval(&mut pace, interval);
         }
         for interval in [8, 4, 2, 1, 1] {
-            find_settled(&mut pace, 90);
+            find_dead(&mut pace, 0);
             expect_interval(&mut pace, interval);
         }
     }
@@ -800,7 +807,7 @@ mod tests {
     #[test]
     fn cells_settle_when_the_program_asks_for_a_collection() {
         let mut pace = pace_after_full(OPTIONS, 100 * MIB);
-        find_settled(&mut pace, 60);
+        find_dead(&mut pace, 30);
         for asked in [Full, Major, Full] {
             pace.start(with_settled(60, 100 * MIB), Some(asked));
             assert!(pace.lets_settle());

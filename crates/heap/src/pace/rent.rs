@@ -157,14 +157,9 @@ impl Paid {
 
     /// A collection has freed this kind of garbage: `left_bytes` of `grown_bytes` are left.
     pub(super) fn settle(&mut self, grown_bytes: usize, left_bytes: usize) {
-        let garbage_share = || 1.0 - (left_bytes as f64 / grown_bytes as f64).min(1.0);
-        self.settle_share((grown_bytes > 0).then(garbage_share));
-    }
-
-    /// A collection has freed this kind of garbage, which was this share of the growth.
-    pub(super) fn settle_share(&mut self, garbage_share: Option<f64>) {
-        if let Some(garbage_share) = garbage_share {
-            self.garbage_share = (self.garbage_share + garbage_share) / 2.0;
+        if grown_bytes > 0 {
+            let left_share = (left_bytes as f64 / grown_bytes as f64).min(1.0);
+            self.garbage_share = (self.garbage_share + 1.0 - left_share) / 2.0;
         }
         self.byte_ns = 0.0;
     }

@@ -16,9 +16,10 @@ pub(super) struct Settling {
 
 const INTERVAL_MAX: u8 = 16;
 /// Settled cells die in a program if more of them have died than this part of those that have settled since
-/// the latest full collection, and than this part of all.
-const DEAD_PER_NEW: usize = 4;
-const DEAD_PER_SETTLED: usize = 256;
+/// the latest full collection.
+const NEW_PER_DEAD: usize = 4;
+/// Fewer than this part of all settled cells show nothing.
+const SETTLED_PER_FEW: usize = 256;
 
 impl Default for Settling {
     fn default() -> Self {
@@ -31,8 +32,8 @@ impl Default for Settling {
 }
 
 impl Settling {
-    /// A major or full collection starts. Where one is asked for, cells settle. Where it looks for
-    /// settled garbage they do not, so that the settled cells that it leaves are those that live.
+    /// A major or full collection starts. In one that pacing has not chosen, cells settle. In one that looks
+    /// for settled garbage they do not, so that the settled cells that it leaves are those that live.
     pub(super) fn begin(&mut self, is_asked: bool, is_suspicious: bool) {
         self.is_on = is_asked || !is_suspicious && self.ahead == 0;
         if is_asked || is_suspicious {
@@ -50,22 +51,62 @@ impl Settling {
     }
 
     /// A full collection in which no cell settled has found that `dead_cells` of `settled_cells` have died.
-    /// `new_cells` have settled since the full collection before. Returns the dead ones per new one,
-    /// at most 1.
-    pub(super) fn note_full(
-        &mut self,
-        settled_cells: usize,
-        new_cells: usize,
-        dead_cells: usize,
-    ) -> f64 {
-        let many_cells = (new_cells / DEAD_PER_NEW).max(settled_cells / DEAD_PER_SETTLED);
-        if dead_cells > many_cells {
-            self.interval = (2 * self.interval).min(INTERVAL_MAX);
-            self.ahead = self.interval - 1;
-        } else {
+    /// `new_cells` have settled since the full collection before.
+    pub(super) fn note_full(&mut self, settled_cells: usize, new_cells: usize, dead_cells: usize) {
+        let few_cells = settled_cells / SETTLED_PER_FEW;
+        let many_cells = new_cells / NEW_PER_DEAD;
+        if dead_cells > many_cells.max(few_cells) {
+            if self.interval < INTERVAL_MAX {
+                self.interval *= 2;
+                self.ahead = self.interval - 1;
+            }
+        } else if new_cells > few_cells && dead_cells <= many_cells {
             self.interval = (self.interval / 2).max(1);
             self.ahead = self.ahead.min(self.interval - 1);
         }
-        (dead_cells as f64 / new_cells.max(1) as f64).min(1.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_has_settled_lately_and_lives_or_dies_decides_how_often_cells_settle() {
+        for (new_cells, dead_cells, interval) in [
+            // A quarter of the new ones.
+            (4000, 1000, 2),
+            (4000, 1001, 8),
+            (4000, 0, 2),
+            // Old ones die, too.
+            (0, 101, 8),
+            // Of 25,600 settled cells, 100 show nothing.
+            (0, 100, 4),
+            (0, 0, 4),
+            (100, 0, 4),
+            (101, 0, 2),
+            (100, 100, 4),
+        ] {
+            let mut settling = Settling {
+                interval: 4,
+                ..Settling::default()
+            };
+            settling.note_full(25_600, new_cells, dead_cells);
+            assert_eq!(settling.interval, interval, "{new_cells} {dead_cells}");
+        }
+    }
+
+    #[test]
+    fn however_many_die_cells_settle_in_one_of_sixteen_collections() {
+        let mut settling = Settling::default();
+        let mut settles = 0;
+        for _ in 0..10 * INTERVAL_MAX {
+            settling.begin(false, false);
+            settles += usize::from(settling.is_on());
+            settling.begin(false, true);
+            assert!(!settling.is_on());
+            settling.note_full(25_600, 1000, 1000);
+        }
+        assert!((8..=12).contains(&settles), "{settles}");
     }
 }

@@ -224,6 +224,7 @@ impl Op {
                 move_everything: a & 48 == 16,
                 no_minor: a & 192 == 64,
                 look_ahead: b & 8 != 0,
+                no_settling: b & 16 != 0,
             }),
             240..=243 => Self::RenewCache { cache: a },
             244 => Self::ReleaseEmptyBlocks,
