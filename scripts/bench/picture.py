@@ -4,8 +4,8 @@
     scripts/bench/picture.py            writes docs/forked-servers.svg
     scripts/bench/picture.py --check    is it what the record says?
 
-Each program has a record, two files that `make bench-applications` leaves: the ratios with their intervals are in the tables of the .md,
-the means in the .json. Each variant that a record has gets bars of its own.
+A record is two files that `make bench-applications` leaves: the ratios with their intervals are in the tables of the .md,
+the means in the .json. Each variant that the record has gets bars of its own.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ sys.path.insert(0, str(TOP / "lab/src"))
 from ashlar import palette  # noqa: E402
 from ashlar.said import xml  # noqa: E402
 
-RECORDS = TOP / "bench/results/2026-11-26-x86_64-amd-2cpus-ruby-4.0.5"
+RECORD = TOP / "bench/results/2026-11-26-x86_64-amd-2cpus-ruby-4.0.5/forked"
 PICTURE = TOP / "docs/forked-servers.svg"
 PROGRAMS = {"redmine-forked": "Redmine", "forked-site": "a small site"}
 VARIANTS = {"stock": "stock Ruby", "stock-jemalloc": "with jemalloc", "inside": "Ashlar"}
@@ -31,11 +31,11 @@ LABELS, PANEL, BAR, ROW, TOP_ROWS = 122, 322, 138, 22, 62  # user units of the S
 Ratio = tuple[float, str, float, float]
 
 
-def ratios(name: str, record: str, table: str) -> dict[tuple[str, str], Ratio]:
+def ratios(record: str, table: str) -> dict[tuple[str, str], Ratio]:
     """Of each program and variant: the ratio to stock, the text of it, and the ends of its interval."""
     section = re.search(rf"^## {re.escape(table)} \(\w+\): ratio to stock\n\n(.*?)\n\n", record, re.M | re.S)
     if not section:
-        sys.exit(f"picture: {RECORDS / name}.md has no table of ratios of {table!r}; name a record that has it")
+        sys.exit(f"picture: {RECORD}.md has no table of ratios of {table!r}; name a record that has it")
     head, _, *rows = ([cell.strip() for cell in line.strip("|").split("|")] for line in section[1].splitlines())
     found: dict[tuple[str, str], Ratio] = {}
     for program, *cells in rows:
@@ -83,23 +83,18 @@ def draw(tables: dict[str, dict[tuple[str, str], Ratio]], means: dict[tuple[str,
 
 
 def main() -> int:
-    tables: dict[str, dict[tuple[str, str], Ratio]] = {table: {} for table, *_ in PANELS}
-    means = {}
-    blocks = set()
-    for name in PROGRAMS:
-        written = (RECORDS / f"{name}.md").read_text()
-        for table in tables:
-            tables[table] |= {key: found for key, found in ratios(name, written, table).items() if key[0] == name}
-        values = json.loads((RECORDS / f"{name}.json").read_text())["values"]
-        means |= {(name, value["variant"], value["metric"]): value["mean"] for value in values if value["program"] == name}
-        blocks |= set(re.findall(r"(\d+) blocks", written)[:1])
-    under = [f"Brackets and thin lines: 95 % interval of {' or '.join(sorted(blocks))} blocks. An interval that contains 1 shows no difference.",
-             f"Ruby 4.0.5. Records: {RECORDS.relative_to(TOP)}"]
+    written = RECORD.with_suffix(".md").read_text()
+    tables = {table: ratios(written, table) for table, *_ in PANELS}
+    values = json.loads(RECORD.with_suffix(".json").read_text())["values"]
+    means = {(value["program"], value["variant"], value["metric"]): value["mean"] for value in values}
+    blocks = re.search(r"(\d+) blocks", written)[1]
+    under = [f"Brackets and thin lines: 95 % interval of {blocks} blocks. An interval that contains 1 shows no difference.",
+             f"Ruby 4.0.5. Record: {RECORD.relative_to(TOP)}.md"]
     picture = draw(tables, means, under)
     if "--check" not in sys.argv[1:]:
         PICTURE.write_text(picture)
     elif PICTURE.read_text() != picture:
-        print(f"picture: {PICTURE.relative_to(TOP)} is not what {RECORDS.relative_to(TOP)} says; run scripts/bench/picture.py", file=sys.stderr)
+        print(f"picture: {PICTURE.relative_to(TOP)} is not what {RECORD.relative_to(TOP)}.md says; run scripts/bench/picture.py", file=sys.stderr)
         return 1
     return 0
 
