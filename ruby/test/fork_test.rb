@@ -365,3 +365,75 @@ claim "a child allocates nothing into what it has from its parent, until its par
     puts answer.read
   RUBY
 end
+
+claim "a child that drops what its parent made gives that memory back", only: "ashlar" do
+  ruby_ok <<~'RUBY', limit: 60
+    def rss_mib = File.read("/proc/self/status")[/VmRSS:\s+(\d+)/, 1].to_i / 1024
+    def drop = $kept = nil
+    before = rss_mib
+    $kept = Array.new(400_000) { |i| ["text #{i}", i.to_s * 40] }
+    GC.start
+    grown = rss_mib - before
+    child = fork do
+      inherited = GC.stat(:heap_inherited_pages)
+      drop
+      # An empty block stays for the CPU time that it is worth.
+      GC.start while Process.clock_gettime(Process::CLOCK_PROCESS_CPUTIME_ID) < 1
+      left, rest = rss_mib - before, GC.stat(:heap_inherited_pages)
+      abort "#{grown} MiB, #{left} left, blocks #{inherited}, #{rest} left" unless grown > 80 && left < grown / 4 && rest < inherited / 4
+      exit!(0)
+    end
+    Process.wait(child)
+    abort unless $?.success?
+    abort "lost" unless $kept.each_with_index.all? { |(text, digits), i| text == "text #{i}" && digits == i.to_s * 40 }
+    puts "ok"
+  RUBY
+end
+
+[[], %w[no-minor], %w[no-settling], %w[move-everything]].each do |switches|
+  claim "what a child has from its parent keeps its finalizers, weak references and ids, #{["at first", *switches].last}", only: "ashlar" do
+    ruby_ok <<~'RUBY', env: stress("verify", "poison", *switches), limit: 120
+      $ended = []
+      def make(count)
+        $kept = Array.new(count) { |i| [i, "#{i} " * 20] }
+        $weak = ObjectSpace::WeakMap.new
+        $kept.each { |made| $weak[made[0]] = made }
+        $ids = $kept.to_h { |made| [made[0], made.object_id] }
+        note = $ended.method(:push) # a block here would keep what it is for
+        $kept.each { |made| ObjectSpace.define_finalizer(made, note) }
+      end
+      def keep_every(step) = $kept.select! { |number, _| (number % step).zero? }
+      # What is kept is whole, and most of what has been dropped is gone, with its finalizer run.
+      def check(who, all, step)
+        kept = all.select { |number| (number % step).zero? }
+        ids = $ids.values_at(*kept)
+        abort "#{who}: lost" unless $kept == kept.map { |number| [number, "#{number} " * 20] }
+        abort "#{who}: other ids" unless $kept.map(&:object_id) == ids
+        abort "#{who}: weak references" unless $kept.all? { |made| $weak[made[0]].equal?(made) }
+        abort "#{who}: finalizers of what lives" unless ($ended & ids).empty?
+        gone = all.size - kept.size
+        abort "#{who}: #{$ended.size} ended, #{$weak.size} weak" unless $ended.uniq.size == $ended.size && $ended.size >= gone * 0.9 && $weak.size <= kept.size + gone * 0.1
+      end
+      def descend(who, all, step)
+        pid = fork do
+          keep_every(step)
+          GC.compact
+          Array.new(20_000) { |i| [i, i.to_s] }
+          3.times { GC.start }
+          Process.warmup if step == 4
+          check(who, all, step)
+          descend("grandchild", all, 4) if step == 2
+          exit!(0)
+        end
+        Process.wait(pid)
+        abort unless $?.success?
+      end
+      make(2000)
+      GC.start
+      descend("child", (0...2000).to_a, 2)
+      GC.start
+      check("parent", (0...2000).to_a, 1)
+      puts "ok"
+    RUBY
+  end
+end
