@@ -60,6 +60,8 @@ def test_a_stored_baseline_saves_measuring_it_again(ashlar, tmp_path, project):
     assert ashlar("compare", "-v", "a=env", "-v", "b=env", "--blocks", "1", "--store", "two.ashlar", "-q", "--", PYTHON, "-S", tmp_path / "source").returncode == 0
     two = ashlar("ci", "--baseline", "two.ashlar", *BUILD, *RUN)
     assert two.returncode == 2 and "holds several variants" in two.stderr and two.stderr.count("\n") == 1
+    both = ashlar("ci", "--base", "HEAD", "--save", "main.ashlar", *BUILD, *RUN)
+    assert both.returncode == 2 and "--save stores one" in both.stderr and both.stderr.count("\n") == 1
 
 
 def test_a_stored_baseline_is_replaced_by_a_newer_one_that_is_good(ashlar, tmp_path, project):

@@ -177,6 +177,7 @@ def test_the_knob_goes_to_the_variants_that_understand_it():
     ("v=ruby:heap_growth_factor=1.2,RUBY_YJIT_ENABLE=1", {"RUBY_GC_HEAP_GROWTH_FACTOR": "1.2", "RUBY_YJIT_ENABLE": "1"}),
     ("v=go:gogc=50,memlimit=64MiB", {"GOGC": "50", "GOMEMLIMIT": "64MiB"}),
     ("v=jvm:heap=128m,collector=g1", {"JAVA_TOOL_OPTIONS": "-Xmx128m -XX:+UseG1GC"}),
+    ("v=jvm:options=-Xmx64m,heap=128m", {"JAVA_TOOL_OPTIONS": "-Xmx128m -Xmx64m"}),
     ("v=node:heap=64,semi_space=4", {"NODE_OPTIONS": "--max-old-space-size=64 --max-semi-space-size=4"}),
     ("v=env:ANYTHING=1", {"ANYTHING": "1"}),
 ])

@@ -49,7 +49,7 @@ def test_a_lying_machine_is_found_and_honest_ones_are_not_accused():
 
 
 def test_machines_with_two_blocks_each_are_not_accused_for_being_noisy():
-    """Nominal 1 %; 16 % where each is taken for as noisy as all together."""
+    """Nominal 1 %; 12 % where each is taken to be as noisy as all machines together."""
     found = [Fleet(20, 40).analysis(seed, programs=("p", "q", "r")).machines.disagreements for seed in range(60)]
     assert sum(map(bool, found)) <= 4
     assert Fleet(20, 40, lie=2.5).analysis(1).machines.disagreements, "and a great lie is found"

@@ -30,6 +30,8 @@ def judge(asked: Judgement) -> int:
     experiment = dataclasses.replace(asked, variant=["head=env"]).described()
     if asked.base and asked.stored:
         raise BadInput("--base measures the older revision and --baseline reads it from a file; give one of them")
+    if asked.base and asked.save:
+        raise BadInput("--base measures two revisions, and --save stores one as a baseline; give one of them")
     if not (asked.base or asked.stored or asked.save):
         raise BadInput("nothing to compare with; give --base REVISION, or --baseline FILE, or --save FILE to make a baseline")
     if asked.stored:

@@ -114,7 +114,7 @@ class Judgement(Question):
     stored: Annotated[Optional[Path], typer.Option("--baseline", help="Compare with this stored baseline instead; --save wrote it on this machine.")] = None
     head: Annotated[str, typer.Option(help="The git revision that is judged.")] = "HEAD"
     build: Annotated[Optional[str], typer.Option(help="A shell command that builds a revision in its folder.")] = None
-    save: Annotated[Optional[Path], typer.Option(help="Store the runs of --head here, as a baseline for later.")] = None
+    save: Annotated[Optional[Path], typer.Option(help="Store the runs of --head here, as a baseline for later; not with --base.")] = None
     threshold: Threshold = 0.05
     metric: Metrics = None
     strict: Annotated[bool, typer.Option("--strict", help="Exit status 3 when a figure is undecided.")] = False

@@ -63,8 +63,8 @@ def read_observed(path: Path) -> Observed:
 def start(command: tuple[str, ...], *, result: Path, environment: dict[str, str], period_us: int = 50000, duty_permille: int = DUTY_PERMILLE,
           timeout_s: float = 0, grace_s: float = 0.5, trace: bool = False, counters: bool = True, foreground: bool = False,
           **more: str | Path | None) -> subprocess.Popen:
-    """Start the launcher around `command`; the caller waits for it and reads `result`. `more` may have `output`, `errors`, `directory`, `preload`,
-    `library` and `cgroup`, which the launcher's options of these names say."""
+    """Start the launcher around `command`; the caller waits for it and reads `result`. `more` are options of the launcher: `output`,
+    `errors`, `directory`, `preload`, `library` and `cgroup`."""
     options = {"result": result, "period-us": period_us, "duty-permille": duty_permille, "timeout-ms": int(timeout_s * 1000),
                "grace-ms": int(grace_s * 1000), **more}
     given = [part for name, value in options.items() if value is not None for part in (f"--{name}", str(value))]

@@ -1,4 +1,4 @@
-"""What a dump told, as a page, as Markdown and as JSON."""
+"""What a dump says, as a page, as Markdown and as JSON."""
 
 import json
 
@@ -35,5 +35,5 @@ def markdown(content: Content) -> str:
 
 
 def as_json(content: Content) -> str:
-    """What the program that reads dumps told, but for the map."""
+    """What the program that reads dumps said, without the map."""
     return json.dumps({key: value for key, value in content.told.items() if key != "blocks"}, indent=1) + "\n"

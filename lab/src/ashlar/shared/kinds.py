@@ -3,7 +3,6 @@
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Self
 
 from ashlar.shared.heap import CELLS, EMPTY, LARGE, PAYLOADS, Heap, bytes_of_pages
 from ashlar.shared.outline import TABLE_NAMES, Outline
@@ -25,10 +24,10 @@ class Amount:
     clean: float = 0
     swapped: float = 0
 
-    def __add__(self, other: Self) -> Self:
+    def __add__(self, other: "Amount") -> "Amount":
         return Amount(self.shared + other.shared, self.dirty + other.dirty, self.clean + other.clean, self.swapped + other.swapped)
 
-    def __truediv__(self, count: int) -> Self:
+    def __truediv__(self, count: int) -> "Amount":
         return Amount(self.shared / count, self.dirty / count, self.clean / count, self.swapped / count)
 
     @property

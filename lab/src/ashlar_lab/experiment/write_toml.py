@@ -15,7 +15,7 @@ from ashlar_lab.experiment.typed import in_every_string
 _REFERENCE = re.compile(r"\$(?=\$?\{[A-Za-z_])")
 _HEADER = """\
 # ashlar-lab compare --experiment THIS_FILE
-# The baseline is the variant that is 1.00; blocks end when every interval is within the precision.
+# The baseline is the variant that is 1.00; blocks end when every interval is within the precision after five blocks in a row.
 
 """
 

@@ -17,7 +17,7 @@ from ashlar_lab.fit.trimmed import LEAST_BLOCKS, Estimate, Trimmed, exp_estimate
 _FAR = 4.0
 # Degrees of freedom from which a machine's own noise is known well enough for a test far out in the tail.
 _KNOWS_ITSELF = 15
-# A machine with fewer blocks than an interval needs is taken for so much noisier than all machines together (docs/notes/lab-machines.md).
+# A machine with fewer blocks than an interval needs counts as at least so many times as noisy as all machines together (docs/notes/lab-machines.md).
 _NOISIER = 1.5
 
 
@@ -119,7 +119,8 @@ def _compared(experiment: Experiment, cells: Cells) -> tuple[list[Disagreement],
             disagreements.append(Disagreement(name, program, variant, value, metric, exp_estimate(parts[name]), exp_estimate(_of_others(sure, name))))
         if variant != experiment.baseline:
             low, *_, high = sorted(parts, key=lambda name: parts[name].mean)
-            clear = not within_noise([parts[high].mean - parts[low].mean], floors[metric])
+            # Few machines that contradict each other have no common figure (`across`), whatever the noise: that is no verdict, and is said.
+            clear = len(parts) < POPULATION or not within_noise([parts[high].mean - parts[low].mean], floors[metric])
             differs = enough and clear and apart(sure[low], sure[high], DIFFER_BELOW_P / math.comb(len(parts), 2))
             spreads.append(Spread(program, variant, value, metric, low, exp_estimate(parts[low]), high, exp_estimate(parts[high]), differs))
     return disagreements, spreads

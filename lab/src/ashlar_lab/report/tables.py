@@ -144,10 +144,11 @@ def _curve_tables(experiment: Experiment, analysis: Analysis, program: str) -> l
 
 
 def _chosen_by_chance(experiment: Experiment) -> str:
-    """What intervals over the best of several do not know; of two there is nothing to choose that a two-sided interval does not know."""
-    if len([v for variant in experiment.variants for v in variant.values or (None,)]) < 3:
+    """What intervals over the best of several variants do not know. Of two variants an interval with two sides knows it. Where each variant is
+    at its own best knob value, the others are lucky too."""
+    if experiment.sweeps() or len(experiment.variants) < 3:
         return ""
-    return " The best was chosen by the same runs: of 8 equal variants 1 in 10 seems to be over it."
+    return " The same runs chose the best: where 8 variants are equal, 1 in 10 of the others is shown to be over it."
 
 
 def _lower_bounds(experiment: Experiment, analysis: Analysis) -> Table | None:
@@ -163,7 +164,7 @@ def _lower_bounds(experiment: Experiment, analysis: Analysis) -> Table | None:
     how = ("totals minus the collector time that programs reported" if all(b.attributed for b in analysis.lower_bounds)
            else "the fastest total, as programs did not all report gc_time_ms: a weaker bound")
     return made("lower-bound", f"{units.title(experiment.time_metric, False)} over the lower bound", [v.name for v in experiment.variants], rows,
-                f"At least this many times the cost of the program without memory management. Baseline per program: the least of {how}.{_chosen_by_chance(experiment)}")
+                f"At least this many times the cost of the program without memory management. Baseline per program: the least of {how}.")
 
 
 def _overheads(experiment: Experiment, analysis: Analysis, metric: str) -> Table | None:

@@ -19,8 +19,13 @@ _JVM_COLLECTORS = {"serial": "-XX:+UseSerialGC", "parallel": "-XX:+UseParallelGC
                    "shenandoah": "-XX:+UseShenandoahGC", "epsilon": "-XX:+UnlockExperimentalVMOptions -XX:+UseEpsilonGC"}
 
 
-def _jvm_flag(name: str, value: str) -> str | None:
-    return _JVM_FLAGS[name].format(_JVM_COLLECTORS.get(value, value) if name == "collector" else value) if name in _JVM_FLAGS else None
+def _jvm_flag(name: str, value: str) -> str:
+    return _JVM_FLAGS[name].format(_JVM_COLLECTORS.get(value, value) if name == "collector" else value)
+
+
+def _of_jvm(settings: dict[str, str]) -> dict[str, str]:
+    """Any launcher script obeys this variable. Of two flags the JVM takes the last one, so `options` come last, whatever order they are given in."""
+    return in_one_variable("JAVA_TOOL_OPTIONS", " ", _jvm_flag)({name: settings[name] for name in _JVM_FLAGS if name in settings})
 
 
 GO = Base("go", "a program compiled by Go", _OF_GO, as_variables(_OF_GO))
@@ -37,5 +42,5 @@ JVM = Base(
     "a program run by the JVM",
     {"heap": "-Xmx: the largest heap, such as 256m", "heap_min": "-Xms: the heap at start", "young": "-Xmn: the young generation",
      "collector": "serial, parallel, g1, z, shenandoah, epsilon, or a -XX flag", "options": "anything else for JAVA_TOOL_OPTIONS"},
-    in_one_variable("JAVA_TOOL_OPTIONS", " ", _jvm_flag),  # which any launcher script obeys
+    _of_jvm,
 )
