@@ -30,7 +30,6 @@ class Observed:
 
 _MEMORY = ("size_kib", "rss_kib", "pss_kib", "private_kib", "swap_kib", "hwm_kib")
 _MOMENTS = ("peak", "at_exit", "process_exit", "mark")
-_FLAGS = {"timeout": ("timed_out", True), "no_trace": ("traced", False), "end": ("complete", True)}
 
 
 def read_observed(path: Path) -> Observed:
@@ -38,8 +37,10 @@ def read_observed(path: Path) -> Observed:
     seen = Observed()
     for line in path.read_text(errors="replace").splitlines():
         key, _, rest = line.partition(" ")
-        if key in ("sample", "pss"):
-            (seen.samples if key == "sample" else seen.pss).append(tuple(map(int, rest.split())))
+        if key == "sample":
+            seen.samples.append(tuple(map(int, rest.split())))
+        elif key == "pss":
+            seen.pss.append(tuple(map(int, rest.split())))
         elif key == "counter":
             name, value = rest.split()
             seen.counters[name] = float(value)
@@ -51,23 +52,34 @@ def read_observed(path: Path) -> Observed:
             seen.memory.append({"moment": key, "at_us": int(at), "pid": int(pid), "name": name, **dict(zip(_MEMORY, map(int, sizes)))})
         elif key == "mapped":
             seen.mapped = rest.partition(" ")[2]
+        elif key == "timeout":
+            seen.timed_out = True
         elif key == "exec_failed":
             seen.exec_failed = rest
-        elif key in _FLAGS:
-            setattr(seen, *_FLAGS[key])
-        elif key not in ("stopped", "killed"):
+        elif key == "no_trace":
+            seen.traced = False
+        elif key == "end":
+            seen.complete = True
+        elif key in ("stopped", "killed"):
+            pass
+        else:
             seen.numbers[key] = float(rest)
     return seen
 
 
-def start(command: tuple[str, ...], *, result: Path, environment: dict[str, str], period_us: int = 50000, duty_permille: int = DUTY_PERMILLE,
-          timeout_s: float = 0, grace_s: float = 0.5, trace: bool = False, counters: bool = True, foreground: bool = False,
-          **more: str | Path | None) -> subprocess.Popen:
-    """Start the launcher around `command`; the caller waits for it and reads `result`. `more` are options of the launcher: `output`,
-    `errors`, `directory`, `preload`, `library` and `cgroup`."""
-    options = {"result": result, "period-us": period_us, "duty-permille": duty_permille, "timeout-ms": int(timeout_s * 1000),
-               "grace-ms": int(grace_s * 1000), **more}
-    given = [part for name, value in options.items() if value is not None for part in (f"--{name}", str(value))]
-    given += [f"--{name}" for name, wanted in (("trace", trace), ("counters", counters), ("foreground", foreground)) if wanted]
-    return subprocess.Popen([str(native.program(SOURCE)), *given, "--", *command], env=environment,
+def start(command: tuple[str, ...], *, result: Path, environment: dict[str, str], output: Path | None = None,
+          errors: Path | None = None, directory: str | None = None, preload: str | None = None, library: str | None = None,
+          cgroup: str | None = None, period_us: int = 50000, duty_permille: int = DUTY_PERMILLE, timeout_s: float = 0, grace_s: float = 0.5,
+          trace: bool = False, counters: bool = True, foreground: bool = False) -> subprocess.Popen:
+    """Start the launcher around `command`; the caller waits for it and reads `result`."""
+    options: list[str] = ["--result", str(result), "--period-us", str(period_us), "--duty-permille", str(duty_permille),
+                          "--timeout-ms", str(int(timeout_s * 1000)), "--grace-ms", str(int(grace_s * 1000))]
+    for name, value in (("--output", output), ("--errors", errors), ("--directory", directory), ("--preload", preload),
+                        ("--library", library), ("--cgroup", cgroup)):
+        if value is not None:
+            options += [name, str(value)]
+    options += ["--trace"] if trace else []
+    options += ["--counters"] if counters else []
+    options += ["--foreground"] if foreground else []
+    return subprocess.Popen([str(native.program(SOURCE)), *options, "--", *command], env=environment,
                             stdin=None if foreground else subprocess.DEVNULL, start_new_session=not foreground)
