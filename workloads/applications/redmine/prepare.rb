@@ -20,7 +20,7 @@ ActiveRecord::Base.schema_cache.clear!
 ActiveRecord::Base.descendants.each(&:reset_column_information)
 Redmine::DefaultData::Loader.load("en")
 Seeds.run(progress: ->(name, done, all) { puts "#{name} #{done}/#{all}" })
+# The file keeps its mode, WAL: of workers that asked for it at once, all but one would be told that it is locked.
 ActiveRecord::Base.connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-ActiveRecord::Base.connection.execute("PRAGMA journal_mode = DELETE")
 ActiveRecord::Base.connection_pool.disconnect!
 File.rename(partial, database)
