@@ -67,6 +67,17 @@ def test_the_headline_is_shown_in_its_order_and_alone(capsys):
     assert markdown.record(content).count("\n## ") == 4 + 2, "each table has its heading, beside warnings and machine"
 
 
+def test_a_headline_of_ratios_has_their_intervals_for_one_program_too():
+    experiment, runs, _ = measured()
+    alone = replace(experiment, programs=experiment.programs[:1])
+    own = [r for r in runs if r.program == "p"]
+    content = page.build(alone, MACHINE, own, analyse(alone, own))
+    assert [t.name for t in content.headline()] == ["ratios-cpu_s", "ratios-peak_mib", "program-p"]
+    assert [row[0] for row in content.headline()[1].rows] == ["p"], "and no mean over one program"
+    unasked = replace(alone, headline=("programs",))
+    assert [t.name for t in page.build(unasked, MACHINE, own, analyse(unasked, own)).headline()] == ["program-p"]
+
+
 def test_what_is_shown_does_not_change_what_was_measured():
     experiment, _, _ = measured()
     plain = replace(experiment, metrics=(), headline=(), programs=tuple(replace(p, figures=()) for p in experiment.programs))

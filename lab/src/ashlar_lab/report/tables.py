@@ -15,7 +15,8 @@ from ashlar_lab.report.units import p_value
 def tables(experiment: Experiment, analysis: Analysis) -> list[Table]:
     several = len(experiment.variants) > 1
     found = []
-    if several and not experiment.sweeps() and len(experiment.programs) > 1:
+    # For one program its own table has the ratios; their intervals stand here alone.
+    if several and not experiment.sweeps() and (len(experiment.programs) > 1 or "ratios" in experiment.headline):
         found += [_ratios_by_program(experiment, analysis, m) for m in _headline_metrics(experiment, analysis)]
     for program in experiment.programs:
         found += _program_tables(experiment, analysis, program.name)
