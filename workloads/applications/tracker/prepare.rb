@@ -11,7 +11,7 @@ ActiveRecord::Base.connection.execute("PRAGMA synchronous = OFF")
 load File.join(__dir__, "db/schema.rb")
 require_relative "db/seeds"
 Seeds.run(progress: ->(name, done, all) { puts "#{name} #{done}/#{all}" })
+# The file keeps its mode, WAL: of workers that asked for it at once, all but one would be told that it is locked.
 ActiveRecord::Base.connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-ActiveRecord::Base.connection.execute("PRAGMA journal_mode = DELETE")
 ActiveRecord::Base.connection_pool.disconnect!
 File.rename(partial, database)
