@@ -133,7 +133,7 @@ impl<V: Vm> Counter<V> {
         DUE_BYTES "bytes" "fresh bytes at which a collection, or a slice of one, is due"
             = heap.fresh_bytes() + heap.bytes_until_due();
         FULL_THRESHOLD_BYTES "bytes"
-            "bytes kept by a collection at which the next one is major or full"
+            "old bytes, kept by a collection, at which the next one is major or full"
             = heap.pace().major_threshold_bytes();
         GROWTH_LIMIT_BYTES "bytes" "grown bytes at which a collection is major or full"
             = heap.pace().growth_limit_bytes();
@@ -171,12 +171,12 @@ impl<V: Vm> Counter<V> {
             = (heap.cell_blocks() * BLOCK_BYTES).saturating_sub(heap.usage().cell_bytes);
         LIVE_BYTES "bytes" "live memory: cells, payloads, and memory elsewhere that objects own"
             = heap.measure().used_bytes;
-        GROWN_BYTES "bytes" "bytes kept beyond what the latest major or full collection left"
-            = heap.pace().grown_bytes(heap.measure().kept_bytes());
+        GROWN_BYTES "bytes" "old bytes beyond those that the latest major or full collection left"
+            = heap.pace().grown_bytes(&heap.measure());
         // The limit is a number of bytes; this is that limit in cells, if they grow as bytes do.
         OLD_CELLS_LIMIT "cells"
             "old cells at which a collection is major, if cells grow as bytes do"
             = heap.stats().old_cells as f64 * heap.pace().major_threshold_bytes() as f64
-                / heap.measure().kept_bytes().max(1) as f64;
+                / heap.measure().old_bytes().max(1) as f64;
     }
 }

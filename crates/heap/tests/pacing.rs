@@ -13,9 +13,8 @@ const MS: f64 = 1e6;
 /// Bytes of a cell with its payload, about.
 const CELL_BYTES: usize = 100;
 
-/// A program that serves requests. Sizes are no multiples of each other, so that collections do
-/// not always come when a request ends. Each request allocates `request_bytes`; `held_share` of
-/// what it has allocated lives until the request ends, and `kept_share` lives on for long enough
+/// A program that serves requests. Requests allocate `request_bytes` in the mean. `held_share` of
+/// what one has allocated lives until it ends, and `kept_share` lives on for long enough
 /// to become old garbage. Times are of CPU time.
 #[derive(Clone, Copy, Debug)]
 struct Program {
@@ -101,7 +100,8 @@ impl Outcome {
     }
 }
 
-/// Who decides: the pacing under test, or fixed bytes.
+/// Who decides: the pacing under test, or fixed bytes. Neither knows when a request ends, nor what of
+/// the growth is garbage.
 enum Policy {
     Pace(Box<Pace>),
     Fixed {
@@ -110,7 +110,7 @@ enum Policy {
     },
 }
 
-/// A heap in bytes: what is live, old garbage, and the nursery.
+/// A heap in bytes: what is live, old garbage, young bytes that have been kept, and the nursery.
 struct Simulation {
     program: Program,
     policy: Policy,
@@ -118,6 +118,12 @@ struct Simulation {
     slowness: f64,
     old_live_bytes: f64,
     old_garbage_bytes: f64,
+    /// Old bytes that the latest major or full collection left.
+    left_old_bytes: f64,
+    /// Young bytes that the latest collection kept.
+    kept_young_bytes: f64,
+    /// How many requests have ended.
+    requests: u32,
     /// Bytes that the request in progress has allocated.
     request_bytes: f64,
     /// Bytes promoted of what that request holds.
@@ -139,6 +145,9 @@ impl Simulation {
             slowness: 1.0,
             old_live_bytes: 0.0,
             old_garbage_bytes: 0.0,
+            left_old_bytes: 0.0,
+            kept_young_bytes: 0.0,
+            requests: 0,
             request_bytes: 0.0,
             promoted_bytes: 0.0,
             clock_ns: 0.0,
@@ -163,12 +172,23 @@ impl Simulation {
         (self.program.held_share * self.request_bytes - self.promoted_bytes).max(0.0)
     }
 
+    fn old_bytes(&self) -> f64 {
+        self.old_live_bytes + self.old_garbage_bytes + self.promoted_bytes
+    }
+
+    /// Bytes that the request in progress is to allocate: between half and three halves of the
+    /// mean, in no order. With equal requests some sizes would always collect when a request ends.
+    fn whole_request_bytes(&self) -> f64 {
+        let scattered = self.requests.wrapping_mul(2_654_435_761) >> 8;
+        let unit = f64::from(scattered) / f64::from(1 << 24);
+        self.program.request_bytes as f64 * (0.5 + unit)
+    }
+
     fn spend(&mut self, ns: f64, is_collecting: bool) {
         let ns = ns * self.slowness;
         self.clock_ns += ns;
-        let old_bytes = self.old_live_bytes + self.old_garbage_bytes + self.promoted_bytes;
-        let young_bytes = self.nursery_bytes() + self.held_bytes();
-        let bytes = old_bytes + young_bytes + self.program.other_bytes as f64;
+        let young_bytes = self.nursery_bytes() + self.kept_young_bytes;
+        let bytes = self.old_bytes() + young_bytes + self.program.other_bytes as f64;
         self.outcome.byte_ns += bytes * ns;
         match is_collecting {
             true => {
@@ -186,56 +206,29 @@ impl Simulation {
         // Code and data are loaded first.
         let loads =
             (program.live_bytes as f64 - self.old_live_bytes).clamp(0.0, nursery_bytes / 2.0);
-        self.old_live_bytes += loads;
         self.spend(nursery_bytes / program.bytes_per_ms * MS, false);
         let mut left_bytes = nursery_bytes - loads;
         while left_bytes > 0.0 {
-            let of_this = left_bytes.min(program.request_bytes as f64 - self.request_bytes);
+            let whole_bytes = self.whole_request_bytes();
+            let of_this = left_bytes.min(whole_bytes - self.request_bytes);
             self.request_bytes += of_this;
             left_bytes -= of_this;
-            if self.request_bytes >= program.request_bytes as f64 {
+            if self.request_bytes >= whole_bytes {
                 self.old_garbage_bytes += self.promoted_bytes;
                 (self.request_bytes, self.promoted_bytes) = (0.0, 0.0);
+                self.requests += 1;
             }
         }
-        self.old_garbage_bytes += program.kept_share * nursery_bytes;
         self.collect(nursery_bytes, loads);
     }
 
     fn collect(&mut self, nursery_bytes: f64, loads: f64) {
         let program = self.program;
-        let held_bytes = self.held_bytes();
-        let old_bytes = self.old_live_bytes + self.old_garbage_bytes + self.promoted_bytes;
-        let cells = |bytes: f64| (bytes / CELL_BYTES as f64) as usize;
-        // What was known before this collection.
-        let measure = Measure {
-            used_bytes: (old_bytes + held_bytes + nursery_bytes - loads) as usize,
-            fresh_bytes: nursery_bytes as usize,
-            cell_bytes: old_bytes as usize / 2,
-            kept_cells: cells(old_bytes + held_bytes),
-            old_cells: cells(old_bytes),
-            settled_cells: cells(self.settled_after),
-            lasting_bytes: 0,
-            costs: Some(Costs {
-                collecting_ns: self.collecting_ns as u64,
-                process_ns: self.clock_ns as u64,
-                process_bytes: (old_bytes + held_bytes + nursery_bytes) as usize
-                    + program.other_bytes,
-            }),
-            ..Measure::default()
-        };
-        let scope = match &mut self.policy {
-            Policy::Pace(pace) => pace.start(measure, None),
-            Policy::Fixed { growth_bytes, .. } => {
-                match self.old_garbage_bytes >= *growth_bytes as f64 {
-                    true => Scope::Major,
-                    false => Scope::Minor,
-                }
-            }
-        };
+        let scope = self.scope_of_next(nursery_bytes);
         self.outcome.collections += 1;
-        let survivors = held_bytes + program.kept_share * nursery_bytes + loads;
-        let old_live_bytes = old_bytes - self.old_garbage_bytes;
+        let newly_kept_bytes = program.kept_share * nursery_bytes;
+        let survivors = self.held_bytes() + newly_kept_bytes + loads;
+        let old_live_bytes = self.old_live_bytes + self.promoted_bytes;
         let marked_bytes = match scope {
             Scope::Minor => survivors,
             Scope::Major => old_live_bytes - self.settled_after + survivors,
@@ -253,10 +246,47 @@ impl Simulation {
             }
         }
         self.nurseries.push(nursery_bytes);
+        self.old_live_bytes += loads;
+        self.old_garbage_bytes += newly_kept_bytes;
         // What has been held through three collections is old now.
         let young_bytes = 3.0 * self.nursery_bytes() * program.held_share;
-        let to_promote = (self.held_bytes() - young_bytes).max(0.0);
-        self.promoted_bytes += to_promote;
+        self.promoted_bytes += (self.held_bytes() - young_bytes).max(0.0);
+        self.kept_young_bytes = self.held_bytes();
+        if scope != Scope::Minor {
+            self.left_old_bytes = self.old_bytes();
+        }
+    }
+
+    /// Asks the policy, which knows what was known before this collection.
+    fn scope_of_next(&mut self, nursery_bytes: f64) -> Scope {
+        let old_bytes = self.old_bytes();
+        let kept_bytes = old_bytes + self.kept_young_bytes;
+        let used_bytes = (kept_bytes + nursery_bytes) as usize;
+        let cells = |bytes: f64| (bytes / CELL_BYTES as f64) as usize;
+        let measure = Measure {
+            used_bytes,
+            fresh_bytes: nursery_bytes as usize,
+            cell_bytes: old_bytes as usize / 2,
+            kept_cells: cells(kept_bytes),
+            old_cells: cells(old_bytes),
+            settled_cells: cells(self.settled_after),
+            lasting_bytes: 0,
+            costs: Some(Costs {
+                collecting_ns: self.collecting_ns as u64,
+                process_ns: self.clock_ns as u64,
+                process_bytes: used_bytes + self.program.other_bytes,
+            }),
+            ..Measure::default()
+        };
+        match &mut self.policy {
+            Policy::Pace(pace) => pace.start(measure, None),
+            Policy::Fixed { growth_bytes, .. } => {
+                match old_bytes - self.left_old_bytes >= *growth_bytes as f64 {
+                    true => Scope::Major,
+                    false => Scope::Minor,
+                }
+            }
+        }
     }
 
     fn run_ms(&mut self, ms: f64) {
@@ -344,11 +374,43 @@ proptest! {
         ..ProptestConfig::default()
     })]
 
-    /// The worst programs are those whose requests hold a multiple of what else lives.
     #[test]
     fn no_program_does_much_worse_than_with_the_best_sizes(program in programs()) {
         let worse = worse_than_best(program);
-        prop_assert!(worse < 25.0, "{} {:?}", worse, program);
+        prop_assert!(worse < 15.0, "{} {:?}", worse, program);
+    }
+}
+
+/// What is old grows to many times what else lives, and dies as a whole.
+#[test]
+fn programs_whose_requests_hold_most_of_the_memory_do_about_as_well_as_with_the_best_sizes() {
+    let smallest = Program {
+        live_bytes: MIB,
+        other_bytes: 10 * MIB,
+        bytes_per_ms: 80e3,
+        request_bytes: 40_000_120,
+        held_share: 0.45,
+        kept_share: 0.0005,
+        fixed_ms: 0.05,
+        marking_ns_per_cell: 16.0,
+    };
+    for live_mib in [1, 4] {
+        for request_bytes in [40_000_120, 52_000_156] {
+            for held_share in [0.45, 0.6] {
+                for (fixed_ms, bytes_per_ms) in [(0.05, 80e3), (0.3, 200e3)] {
+                    let program = Program {
+                        live_bytes: live_mib * MIB,
+                        request_bytes,
+                        held_share,
+                        fixed_ms,
+                        bytes_per_ms,
+                        ..smallest
+                    };
+                    let worse = worse_than_best(program);
+                    assert!(worse < 12.0, "{worse} {program:?}");
+                }
+            }
+        }
     }
 }
 
@@ -359,7 +421,7 @@ fn most_programs_do_as_well_as_with_the_best_sizes() {
     let mut worse: Vec<f64> = (0..100).map(|_| worse_than_best(program())).collect();
     worse.sort_by(f64::total_cmp);
     assert!(worse[50] < 0.5, "{}", worse[50]);
-    assert!(worse[90] < 5.0, "{}", worse[90]);
+    assert!(worse[90] < 2.5, "{}", worse[90]);
 }
 
 #[test]

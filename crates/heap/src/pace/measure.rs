@@ -71,7 +71,7 @@ impl Measure {
 
     /// The part of the kept bytes that minor collections cannot free, taking
     /// payloads to belong to young and old cells alike.
-    pub(super) fn old_bytes(&self) -> usize {
+    pub fn old_bytes(&self) -> usize {
         let share = self.old_cells as f64 / self.kept_cells.max(1) as f64;
         (self.kept_bytes() as f64 * share.min(1.0)) as usize
     }

@@ -98,7 +98,9 @@ impl Latest {
 struct Old {
     /// Bytes that the latest major or full collection left, once known.
     left_bytes: usize,
-    /// Of those, cells.
+    /// Of those, old ones: growth counts from here. Young ones that it left have not grown old yet.
+    left_old_bytes: usize,
+    /// Of the bytes that it left, cells.
     left_cell_bytes: usize,
     /// Old cells that it left.
     left_cells: usize,
@@ -197,11 +199,10 @@ impl Pace {
         self.nursery_bytes
     }
 
-    /// Bytes by which a heap of `kept_bytes` has outgrown what the latest major or full
-    /// collection left.
-    pub fn grown_bytes(&self, kept_bytes: usize) -> usize {
+    /// Bytes by which what is old has outgrown what the latest major or full collection left of it.
+    pub fn grown_bytes(&self, measure: &Measure) -> usize {
         match self.latest.scope {
-            Scope::Minor => kept_bytes.saturating_sub(self.old.left_bytes),
+            Scope::Minor => measure.old_bytes().saturating_sub(self.old.left_old_bytes),
             Scope::Major | Scope::Full => 0,
         }
     }
@@ -209,10 +210,10 @@ impl Pace {
     /// [`Pace::grown_bytes`] at which a collection is major.
     pub fn growth_limit_bytes(&self) -> usize {
         self.major_threshold_bytes()
-            .saturating_sub(self.old.left_bytes)
+            .saturating_sub(self.old.left_old_bytes)
     }
 
-    /// Kept bytes at which a collection is major. A collection in slices begins earlier, by
+    /// Old bytes at which a collection is major. A collection in slices begins earlier, by
     /// what the program was handed while the last one marked, so that the heap ends up as
     /// large as if the collection were done at once.
     pub fn major_threshold_bytes(&self) -> usize {
@@ -221,11 +222,13 @@ impl Pace {
             true => self.old.left_bytes,
             false => self.old.left_bytes.max(options.heap_min_bytes),
         };
+        let young = self.old.left_bytes - self.old.left_old_bytes;
         let garbage = self.garbage_bytes(live, self.old.left_cell_bytes);
         let growth = garbage.max(options.growth_min_bytes);
         let growth = growth.min(options.growth_max_bytes);
         let ahead = self.old.handed_while_marking_bytes.min(growth / 2);
-        live.saturating_add(growth - ahead)
+        (live - young)
+            .saturating_add(growth - ahead)
             .saturating_add(self.loading.since_major_bytes)
     }
 
@@ -375,10 +378,10 @@ impl Pace {
         }
     }
 
-    /// Bytes by which old cells have grown since the latest major or full collection, some of
-    /// them garbage.
+    /// Bytes by which old cells have grown since the latest major or full collection, but for
+    /// what lasts. Some of them are garbage.
     fn old_growth_bytes(&self, measure: &Measure) -> usize {
-        let base_bytes = self.old.left_bytes + self.loading.since_major_bytes;
+        let base_bytes = self.old.left_old_bytes + self.loading.since_major_bytes;
         measure.old_bytes().saturating_sub(base_bytes)
     }
 
@@ -411,6 +414,7 @@ impl Pace {
         let left_growth_bytes = self.old_growth_bytes(measure);
         self.old.paid.settle(latest.grown_bytes, left_growth_bytes);
         self.old.left_bytes = left_bytes;
+        self.old.left_old_bytes = measure.old_bytes();
         self.old.left_cell_bytes = measure.cell_bytes;
         self.old.left_cells = measure.old_cells;
         if latest.scope == Scope::Full {
@@ -620,6 +624,22 @@ mod tests {
         };
         assert_eq!(pace.start(half_young(300 * MIB), None), Minor);
         assert_eq!(pace.start(half_young(400 * MIB), None), Full);
+    }
+
+    #[test]
+    fn what_was_young_after_a_full_collection_is_growth_when_it_is_old() {
+        let mut pace = Pace::new(OPTIONS);
+        pace.start(measure(0, 100 * MIB), Some(Full));
+        let half_young = Measure {
+            old_cells: 50,
+            ..measure(100 * MIB, MIB)
+        };
+        assert_eq!(pace.start(half_young, None), Minor);
+        // 50 MiB were old, and 100 MiB lived.
+        assert_eq!(pace.start(measure(149 * MIB, MIB), None), Minor);
+        assert_eq!(pace.grown_bytes(&measure(149 * MIB, MIB)), 99 * MIB);
+        assert_eq!(pace.growth_limit_bytes(), 100 * MIB);
+        assert_eq!(pace.start(measure(150 * MIB, MIB), None), Full);
     }
 
     /// [`measure`] of a heap that is mostly settled.
