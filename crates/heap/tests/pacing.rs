@@ -384,27 +384,19 @@ proptest! {
 /// What is old grows to many times what else lives, and dies as a whole.
 #[test]
 fn programs_whose_requests_hold_most_of_the_memory_do_about_as_well_as_with_the_best_sizes() {
-    let smallest = Program {
-        live_bytes: MIB,
-        other_bytes: 10 * MIB,
-        bytes_per_ms: 80e3,
-        request_bytes: 40_000_120,
-        held_share: 0.45,
-        kept_share: 0.0005,
-        fixed_ms: 0.05,
-        marking_ns_per_cell: 16.0,
-    };
     for live_mib in [1, 4] {
         for request_bytes in [40_000_120, 52_000_156] {
             for held_share in [0.45, 0.6] {
                 for (fixed_ms, bytes_per_ms) in [(0.05, 80e3), (0.3, 200e3)] {
                     let program = Program {
                         live_bytes: live_mib * MIB,
+                        other_bytes: 10 * MIB,
+                        bytes_per_ms,
                         request_bytes,
                         held_share,
+                        kept_share: 0.0005,
                         fixed_ms,
-                        bytes_per_ms,
-                        ..smallest
+                        marking_ns_per_cell: 16.0,
                     };
                     let worse = worse_than_best(program);
                     assert!(worse < 12.0, "{worse} {program:?}");

@@ -1,8 +1,8 @@
 //! When to collect, and whether all of it: pure arithmetic over byte counts and CPU times.
 //!
 //! A collection is due when the program has been handed a nursery of bytes since the previous
-//! one. It is a major one when the old part of the kept bytes has outgrown what the latest major or full
-//! collection kept, and a full one when what major collections leave has outgrown what the
+//! one. It is a major one when the old part of the kept bytes has outgrown the old part of what the latest
+//! major or full collection kept, and a full one when what major collections leave has outgrown what the
 //! latest full one kept.
 //!
 //! How large a nursery and growth may become is a trade of memory for CPU time. With
@@ -222,12 +222,12 @@ impl Pace {
             true => self.old.left_bytes,
             false => self.old.left_bytes.max(options.heap_min_bytes),
         };
-        let young = self.old.left_bytes - self.old.left_old_bytes;
+        let live_young = self.old.left_bytes - self.old.left_old_bytes;
         let garbage = self.garbage_bytes(live, self.old.left_cell_bytes);
         let growth = garbage.max(options.growth_min_bytes);
         let growth = growth.min(options.growth_max_bytes);
         let ahead = self.old.handed_while_marking_bytes.min(growth / 2);
-        (live - young)
+        (live - live_young)
             .saturating_add(growth - ahead)
             .saturating_add(self.loading.since_major_bytes)
     }

@@ -15,10 +15,10 @@ pub struct PaceOptions {
     pub heap_min_bytes: usize,
     /// A heap with fewer bytes in use than this is not collected.
     pub heap_init_bytes: usize,
-    /// However small the space overhead, kept bytes may grow by this many between
+    /// However small the space overhead, old bytes may grow by this many between
     /// two collections that are not minor.
     pub growth_min_bytes: usize,
-    /// However large the space overhead, kept bytes may not grow by more than this: at 0
+    /// However large the space overhead, old bytes may not grow by more than this: at 0
     /// every collection is a full one.
     pub growth_max_bytes: usize,
     /// Old cells without a write barrier, which every minor collection traces
