@@ -2,30 +2,40 @@
 //! now: arithmetic only.
 //!
 //! An empty block that nursery after nursery leaves alone is memory for nothing. A page that
-//! goes back and is wanted again costs far more than one that is kept. So blocks are watched
-//! for some nurseries, and half of the blocks that none of these nurseries used goes back. If
-//! they are wanted again, the watch was too short for this program, and the next one is twice as
-//! long: soon it is longer than any cycle of the program, and nothing goes back in vain.
+//! goes back and is wanted again costs far more than one that is kept. So an empty block pays
+//! rent, as garbage does (`pace/rent.rs`): what its memory is worth for the CPU time for which it
+//! has stayed. Blocks are watched for the time in which the rent reaches the price of providing
+//! their pages anew. The blocks that no nursery used in that time go back. Blocks that are wanted
+//! again before they have saved as much rent went back in vain, and the next watch is twice as
+//! long.
+//!
+//! Where no cost is known, a nursery counts as a quarter of the price, only half of the unused
+//! blocks goes back, and blocks that are wanted again always went back in vain: soon a watch is
+//! longer than any cycle of the program.
 
-/// The fewest and the most nurseries that a watch takes.
-const WATCH_MIN: usize = 4;
-const WATCH_MAX: usize = 256;
+use super::blocks::Need;
+
+/// The part of the price that an empty block pays in a nursery while no cost is known.
+const PAID_IN_A_NURSERY: f64 = 1.0 / 4.0;
+/// How many times an empty block pays the price in the shortest watch, in the longest one, and in
+/// the longest one while no cost is known. Blocks that nobody needs for two prices save one price
+/// if they go back after the first.
+const WATCH_MIN: f64 = 1.0;
+const WATCH_MAX: f64 = 2.0;
+const UNPRICED_WATCH_MAX: f64 = 64.0;
 /// The fewest blocks that are worth giving back to the system (256 KiB).
 const WORTH_BLOCKS: usize = 4;
 
 /// What the latest nurseries have left alone.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Surplus {
-    /// Nurseries that a watch takes.
-    watch: usize,
-    /// Nurseries of this watch that are over.
-    nurseries: usize,
-    /// Empty blocks that none of these nurseries used.
+    /// How often an empty block pays the price of its pages in a watch.
+    watch: f64,
+    /// The same since this watch began.
+    paid: f64,
+    /// Empty blocks that no nursery of this watch used.
     unused_blocks: usize,
-    /// Blocks that have gone back since a watch last was too short, and blocks without pages
-    /// that have been taken since then.
-    released_blocks: usize,
-    wanted_blocks: usize,
+    away: Away,
     /// Some blocks have gone back since the watch began.
     has_released: bool,
     /// Blocks that the previous watch found unused, and how many of them are still to go back.
@@ -33,14 +43,40 @@ pub(crate) struct Surplus {
     due_blocks: usize,
 }
 
+/// Blocks that have gone back to the system.
+#[derive(Clone, Copy, Debug, Default)]
+struct Away {
+    blocks: usize,
+    /// Blocks without pages that have been taken meanwhile.
+    wanted_blocks: usize,
+    /// The rent that the blocks have not paid, in prices of a block's pages.
+    saved: f64,
+}
+
+impl Away {
+    /// Blocks were away for another nursery, in which each of them would have paid `paid`, and
+    /// `fresh_blocks` without pages were taken. When half of the blocks have been wanted again,
+    /// returns whether they saved less than they cost.
+    fn note_nursery(&mut self, fresh_blocks: usize, paid: f64) -> Option<bool> {
+        let away_blocks = self.blocks - self.wanted_blocks;
+        self.saved += away_blocks as f64 * paid;
+        self.wanted_blocks += fresh_blocks.min(away_blocks);
+        let is_over = self.blocks > 0 && 2 * self.wanted_blocks >= self.blocks;
+        is_over.then(|| {
+            let over = std::mem::take(self);
+            self.blocks = over.blocks - over.wanted_blocks;
+            over.saved < over.wanted_blocks as f64
+        })
+    }
+}
+
 impl Default for Surplus {
     fn default() -> Self {
         Self {
             watch: WATCH_MIN,
-            nurseries: 0,
+            paid: 0.0,
             unused_blocks: usize::MAX,
-            released_blocks: 0,
-            wanted_blocks: 0,
+            away: Away::default(),
             has_released: false,
             surplus_blocks: 0,
             due_blocks: 0,
@@ -49,37 +85,41 @@ impl Default for Surplus {
 }
 
 impl Surplus {
-    /// A nursery is over: it did not use `unused_blocks` of the empty blocks that hold memory,
-    /// and took `fresh_blocks` that held none.
-    pub(crate) fn note_nursery(&mut self, unused_blocks: usize, fresh_blocks: usize) {
-        self.nurseries += 1;
-        self.unused_blocks = self.unused_blocks.min(unused_blocks);
-        self.wanted_blocks += fresh_blocks;
-        if self.released_blocks == 0 {
-            self.wanted_blocks = 0;
-        } else if 2 * self.wanted_blocks >= self.released_blocks {
-            self.watch = (2 * self.watch).min(WATCH_MAX);
-            (self.released_blocks, self.wanted_blocks) = (0, 0);
-            self.begin_watch(0);
-            return;
-        }
-        if self.nurseries >= self.watch {
+    /// A nursery is over, which needed empty blocks. An empty block has paid the part `paid` of
+    /// the price of its pages in the meantime; `None` while no cost is known.
+    pub(crate) fn note_nursery(&mut self, need: Need, paid: Option<f64>) {
+        self.paid += paid.unwrap_or(PAID_IN_A_NURSERY);
+        self.unused_blocks = self.unused_blocks.min(need.unused);
+        let was_in_vain = self.away.note_nursery(need.fresh, paid.unwrap_or(0.0));
+        if was_in_vain == Some(true) {
+            let watch_max = match paid {
+                Some(_) => WATCH_MAX,
+                None => UNPRICED_WATCH_MAX,
+            };
+            self.watch = (2.0 * self.watch).min(watch_max);
+            self.begin_watch(0, 0);
+        } else if self.paid >= self.watch {
             // The watch gets shorter little by little, because a cycle of the program may be long.
             if self.has_released {
-                self.watch -= self.watch / 16;
+                self.watch = (self.watch * (15.0 / 16.0)).max(WATCH_MIN);
             }
-            self.begin_watch(self.unused_blocks);
+            let unused_blocks = self.unused_blocks;
+            let due_blocks = match paid {
+                Some(_) => unused_blocks,
+                None => (unused_blocks / 2).max(WORTH_BLOCKS),
+            };
+            self.begin_watch(unused_blocks, due_blocks);
         }
     }
 
-    fn begin_watch(&mut self, surplus_blocks: usize) {
-        let half = (surplus_blocks / 2).max(WORTH_BLOCKS);
+    /// Begins a watch. Of `surplus_blocks` unused blocks of the previous one, `due_blocks` go back.
+    fn begin_watch(&mut self, surplus_blocks: usize, due_blocks: usize) {
+        let is_worth_it = (WORTH_BLOCKS..=surplus_blocks).contains(&due_blocks);
         *self = Self {
             watch: self.watch,
-            released_blocks: self.released_blocks,
-            wanted_blocks: self.wanted_blocks,
+            away: self.away,
             surplus_blocks,
-            due_blocks: if half <= surplus_blocks { half } else { 0 },
+            due_blocks: if is_worth_it { due_blocks } else { 0 },
             ..Self::default()
         };
     }
@@ -96,7 +136,7 @@ impl Surplus {
 
     /// `blocks` of the due blocks have gone back to the system.
     pub(crate) fn note_released(&mut self, blocks: usize) {
-        self.released_blocks += blocks;
+        self.away.blocks += blocks;
         self.has_released = true;
         self.note_gone(blocks);
     }
@@ -118,21 +158,33 @@ impl Surplus {
 mod tests {
     use super::*;
 
+    /// The price of a block's pages divided by the rent that a block pays in a nursery, where no cost
+    /// is known.
+    const NURSERIES: usize = 4;
+
     /// A program whose heap has `held_blocks` with memory, and what becomes of them.
     struct Program {
         surplus: Surplus,
+        /// What a block pays in a nursery.
+        paid: Option<f64>,
         held_blocks: usize,
         released_blocks: usize,
         releases: usize,
+        /// Blocks that were provided anew, and blocks that were empty, summed over nurseries.
+        fresh_blocks: usize,
+        empty_blocks: usize,
     }
 
     impl Program {
         fn new(held_blocks: usize) -> Self {
             Self {
                 surplus: Surplus::default(),
+                paid: None,
                 held_blocks,
                 released_blocks: 0,
                 releases: 0,
+                fresh_blocks: 0,
+                empty_blocks: 0,
             }
         }
 
@@ -147,8 +199,14 @@ mod tests {
             }
             let fresh_blocks = blocks.saturating_sub(self.held_blocks);
             self.held_blocks += fresh_blocks;
-            self.surplus
-                .note_nursery(self.held_blocks - blocks, fresh_blocks);
+            self.fresh_blocks += fresh_blocks;
+            let unused = self.held_blocks - blocks;
+            self.empty_blocks += unused;
+            let need = Need {
+                unused,
+                fresh: fresh_blocks,
+            };
+            self.surplus.note_nursery(need, self.paid);
         }
     }
 
@@ -156,7 +214,7 @@ mod tests {
     fn what_one_nursery_of_a_watch_needed_is_no_surplus() {
         let mut program = Program::new(100);
         for nursery in 0..1000 {
-            program.needs(if nursery % WATCH_MIN == 1 { 100 } else { 10 });
+            program.needs(if nursery % NURSERIES == 1 { 100 } else { 10 });
         }
         assert_eq!(program.released_blocks, 0);
     }
@@ -166,10 +224,10 @@ mod tests {
         let mut program = Program::new(800);
         for nursery in 1..=60 {
             program.needs(10);
-            if nursery <= WATCH_MIN {
+            if nursery <= NURSERIES {
                 assert_eq!(program.held_blocks, 800);
             }
-            if nursery == WATCH_MIN + 1 {
+            if nursery == NURSERIES + 1 {
                 assert_eq!(program.held_blocks, 800 - 790 / 2);
             }
         }
@@ -187,6 +245,46 @@ mod tests {
             let times = program.released_blocks / 180;
             assert!(times <= 6, "{times} times with a period of {period}");
         }
+    }
+
+    /// A program that needs 200 blocks once in `period` nurseries, and 20 in all others. Returns
+    /// what its pages and the rent of its empty blocks have cost, in prices of a block's pages.
+    fn cost_in_turns(paid: f64, period: usize) -> f64 {
+        let mut program = Program {
+            paid: Some(paid),
+            ..Program::new(200)
+        };
+        for nursery in 0..10_000 {
+            program.needs(if nursery % period == 0 { 200 } else { 20 });
+        }
+        program.fresh_blocks as f64 + program.empty_blocks as f64 * paid
+    }
+
+    #[test]
+    fn with_a_price_no_cycle_costs_over_three_times_what_the_best_choice_does() {
+        for paid in [0.01, 0.1, 0.25, 0.5] {
+            for period in [3, 5, 7, 9, 12, 20, 37, 60, 100, 250, 1000] {
+                let cycles = 10_000 / period;
+                let kept = (10_000 - cycles) as f64 * 180.0 * paid;
+                let given_back = cycles as f64 * 180.0;
+                let (cost, best) = (cost_in_turns(paid, period), kept.min(given_back));
+                let ratio = cost / best;
+                assert!(ratio < 3.05, "{ratio:.2} with {paid}, period {period}");
+            }
+        }
+    }
+
+    #[test]
+    fn with_a_price_what_is_rarely_wanted_goes_back_each_time() {
+        let mut program = Program {
+            paid: Some(0.25),
+            ..Program::new(200)
+        };
+        for nursery in 0..10_000 {
+            program.needs(if nursery % 100 == 0 { 200 } else { 20 });
+        }
+        let mean_blocks = program.empty_blocks / 10_000;
+        assert!(mean_blocks < 30, "{mean_blocks} blocks are empty");
     }
 
     #[test]
@@ -211,8 +309,12 @@ mod tests {
     fn a_refusal_puts_it_off_until_another_watch_is_over() {
         let mut surplus = Surplus::default();
         let mut watch = || {
-            for _ in 0..WATCH_MIN {
-                surplus.note_nursery(80, 0);
+            for _ in 0..NURSERIES {
+                let need = Need {
+                    unused: 80,
+                    fresh: 0,
+                };
+                surplus.note_nursery(need, None);
             }
             assert_eq!(surplus.due_blocks(), 40);
             surplus.put_off();

@@ -9,6 +9,7 @@ use super::state::State;
 use super::{Heap, Progress};
 use crate::layout::block::BlockIndex;
 use crate::layout::cell_state::{those_with, Ageing, CellState};
+use crate::layout::BLOCK_BYTES;
 use crate::mark::marker::{Marker, Noting};
 use crate::mark::marking::Marking;
 use crate::mark::pile::Team;
@@ -197,7 +198,8 @@ impl<V: Vm> Heap<'_, V> {
         lets_settle &= !stress.no_settling;
         pacing.count_fresh_anew();
         let need = self.space().blocks.take_need();
-        sweep.surplus.note_nursery(need.unused, need.fresh);
+        let paid = pacing.pace.pages_paid(BLOCK_BYTES);
+        sweep.surplus.note_nursery(need, paid);
         let (planned_bytes, cells) = pacing.pace.marking_plan(scope, measure);
         pacing.slices.begin(scope, planned_bytes, cells);
         *counts.totals.collections_of(scope) += 1;

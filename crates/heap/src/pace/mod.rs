@@ -50,6 +50,8 @@ pub struct Pace {
     /// CPU time of the process when it was last found due to collect before a fork.
     at_fork_ns: u64,
     intervals: Intervals,
+    /// CPU time of the process between the starts of the latest two collections.
+    latest_ns: u64,
 }
 
 /// CPU time of the process from one major or full collection to the next.
@@ -172,6 +174,7 @@ impl Pace {
             limit: Limit::default(),
             at_fork_ns: 0,
             intervals: Intervals::default(),
+            latest_ns: 0,
         }
     }
 
@@ -285,15 +288,25 @@ impl Pace {
     /// For how many major or full collections a block of `bytes` stays empty before its pages go back. It pays
     /// rent, too: its pages go back when they have stayed for the CPU time that providing them anew is worth.
     pub fn idle_collections(&self, bytes: usize) -> u16 {
-        let worth_byte_ns = self
-            .rent
-            .price_worth(self.options.exchange_rate(), BLOCK_PAGES_NS);
-        let worth_ns = worth_byte_ns / bytes as f64;
+        let worth_ns = self.pages_worth_ns(bytes);
         let collections = match self.intervals.mean_ns {
             0 => IDLE_COLLECTIONS_MIN,
             mean_ns => worth_ns / mean_ns as f64,
         };
         collections.clamp(IDLE_COLLECTIONS_MIN, IDLE_COLLECTIONS_MAX) as u16
+    }
+
+    /// What part of the price of its pages an empty block of `bytes` has paid as rent between the starts of the
+    /// latest two collections. `None` while no cost is known.
+    pub(crate) fn pages_paid(&self, bytes: usize) -> Option<f64> {
+        let worth_ns = self.pages_worth_ns(bytes);
+        (self.trades() && worth_ns > 0.0).then(|| self.latest_ns as f64 / worth_ns)
+    }
+
+    /// The CPU time after which an empty block of `bytes` has paid the price of its pages as rent.
+    fn pages_worth_ns(&self, bytes: usize) -> f64 {
+        let exchange_rate = self.options.exchange_rate();
+        self.rent.price_worth(exchange_rate, BLOCK_PAGES_NS) / bytes as f64
     }
 
     /// Whether a full collection is due because the process is about to fork. A child leaves its
@@ -347,6 +360,7 @@ impl Pace {
         }
         self.loading.note(measure);
         let process_ns = self.rent.note(latest.scope, measure);
+        self.latest_ns = process_ns;
         self.pay(measure, process_ns);
         self.limit.note(self.options.memory_limit_bytes, measure);
     }
@@ -706,6 +720,19 @@ mod tests {
             pace_after_full(OPTIONS, 100 * MIB).idle_collections(64 << 10),
             2
         );
+    }
+
+    #[test]
+    fn an_empty_block_pays_for_its_pages_from_collection_to_collection() {
+        let mut pace = pace_by_cost();
+        for (at_ms, paid) in [(2060, 0.25), (2180, 0.5), (2420, 1.0)] {
+            pace.start(measure_at(at_ms, 100 * MIB, MIB), None);
+            assert_eq!(pace.pages_paid(64 << 10), Some(paid), "{at_ms}");
+        }
+        let fixed = pace_after_full(OPTIONS, 100 * MIB);
+        assert_eq!(fixed.pages_paid(64 << 10), None);
+        let unknown = Pace::new(*pace.options());
+        assert_eq!(unknown.pages_paid(64 << 10), None);
     }
 
     #[test]
