@@ -265,6 +265,28 @@ fn little_work_is_done_by_one_thread() {
     });
 }
 
+/// Enough full collections for nearly all of the tree to settle.
+#[test]
+#[cfg(not(miri))]
+fn a_major_collection_that_passes_over_nearly_all_cells_is_done_by_one_thread() {
+    with_program(2, |p| {
+        p.tree();
+        (0..8).for_each(|_| p.full());
+        p.heap.finish_sweep();
+        drop(p.heap.shared().stop_helpers());
+        let stats = p.heap.stats();
+        p.heap.set_parallel_marking(ParallelMarking {
+            threads: 2,
+            cells_min: stats.marked_cells / 2,
+        });
+        assert!(stats.settled_cells > stats.marked_cells * 3 / 4);
+        p.collect(Scope::Major);
+        assert_eq!((p.threads(), p.heap.shared().helper_count()), (1, 0));
+        p.full();
+        assert_eq!(p.heap.shared().helper_count(), 1);
+    });
+}
+
 #[test]
 fn slices_are_done_by_one_thread_and_ended_by_several() {
     with_program(3, |p| {
