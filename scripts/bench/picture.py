@@ -21,12 +21,12 @@ sys.path.insert(0, str(TOP / "lab/src"))
 from ashlar import palette  # noqa: E402
 from ashlar.said import xml  # noqa: E402
 
-RECORD = TOP / "bench/results/2026-11-26-x86_64-amd-2cpus-ruby-4.0.5/forked"
+RECORD = TOP / "bench/results/2026-11-27-x86_64-amd-2cpus-ruby-4.0.5/forked"
 PICTURE = TOP / "docs/forked-servers.svg"
 PROGRAMS = {"redmine-forked": "Redmine", "forked-site": "a small site"}
 VARIANTS = {"stock": "stock Ruby", "stock-jemalloc": "with jemalloc", "inside": "Ashlar"}
 PANELS = (("Settled memory", "settled_mib", "MiB", "Memory of all five processes (PSS)"), ("CPU time", "cpu_s", "s", "CPU time"))
-LABELS, PANEL, BAR, ROW, TOP_ROWS = 122, 322, 138, 22, 62  # user units of the SVG: one per CSS pixel at full width
+LABELS, PANEL, BAR, ROW, TOP_ROWS = 122, 332, 138, 22, 62  # user units of the SVG: one per CSS pixel at full width
 
 Ratio = tuple[float, str, float, float]
 
