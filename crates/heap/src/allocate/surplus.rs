@@ -160,7 +160,7 @@ mod tests {
 
     /// The price of a block's pages divided by the rent that a block pays in a nursery, where no cost
     /// is known.
-    const NURSERIES: usize = 4;
+    const NURSERIES: usize = (1.0 / PAID_IN_A_NURSERY) as usize;
 
     /// A program whose heap has `held_blocks` with memory, and what becomes of them.
     struct Program {
@@ -186,6 +186,18 @@ mod tests {
                 fresh_blocks: 0,
                 empty_blocks: 0,
             }
+        }
+
+        /// One that has needed 200 blocks once in `period` nurseries, and 20 in all others.
+        fn in_turns(paid: Option<f64>, period: usize) -> Self {
+            let mut program = Self {
+                paid,
+                ..Self::new(200)
+            };
+            for nursery in 0..10_000 {
+                program.needs(if nursery % period == 0 { 200 } else { 20 });
+            }
+            program
         }
 
         fn needs(&mut self, blocks: usize) {
@@ -238,26 +250,10 @@ mod tests {
     #[test]
     fn of_what_a_program_needs_in_turns_little_goes_back_in_vain() {
         for period in [5, 12, 37, 100] {
-            let mut program = Program::new(200);
-            for nursery in 0..10_000 {
-                program.needs(if nursery % period == 0 { 200 } else { 20 });
-            }
+            let program = Program::in_turns(None, period);
             let times = program.released_blocks / 180;
             assert!(times <= 6, "{times} times with a period of {period}");
         }
-    }
-
-    /// A program that needs 200 blocks once in `period` nurseries, and 20 in all others. Returns
-    /// what its pages and the rent of its empty blocks have cost, in prices of a block's pages.
-    fn cost_in_turns(paid: f64, period: usize) -> f64 {
-        let mut program = Program {
-            paid: Some(paid),
-            ..Program::new(200)
-        };
-        for nursery in 0..10_000 {
-            program.needs(if nursery % period == 0 { 200 } else { 20 });
-        }
-        program.fresh_blocks as f64 + program.empty_blocks as f64 * paid
     }
 
     #[test]
@@ -267,8 +263,9 @@ mod tests {
                 let cycles = 10_000 / period;
                 let kept = (10_000 - cycles) as f64 * 180.0 * paid;
                 let given_back = cycles as f64 * 180.0;
-                let (cost, best) = (cost_in_turns(paid, period), kept.min(given_back));
-                let ratio = cost / best;
+                let program = Program::in_turns(Some(paid), period);
+                let cost = program.fresh_blocks as f64 + program.empty_blocks as f64 * paid;
+                let ratio = cost / kept.min(given_back);
                 assert!(ratio < 3.05, "{ratio:.2} with {paid}, period {period}");
             }
         }
@@ -276,13 +273,7 @@ mod tests {
 
     #[test]
     fn with_a_price_what_is_rarely_wanted_goes_back_each_time() {
-        let mut program = Program {
-            paid: Some(0.25),
-            ..Program::new(200)
-        };
-        for nursery in 0..10_000 {
-            program.needs(if nursery % 100 == 0 { 200 } else { 20 });
-        }
+        let program = Program::in_turns(Some(0.25), 100);
         let mean_blocks = program.empty_blocks / 10_000;
         assert!(mean_blocks < 30, "{mean_blocks} blocks are empty");
     }

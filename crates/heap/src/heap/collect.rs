@@ -306,11 +306,10 @@ impl<V: Vm> Heap<'_, V> {
     fn marking<'m>(&'m self, marker: &'m mut Marker, cycle: &Cycle) -> Marking<'m, V> {
         // Any reference may pin a cell, so one thread finds all pins.
         let may_share = cycle.scope != Scope::Minor && cycle.mode != Mode::FindingPins;
-        let latest = self.stats();
-        let latest_cells = match cycle.scope {
-            Scope::Major => latest.marked_cells.saturating_sub(latest.settled_cells),
-            _ => latest.marked_cells,
-        };
+        let latest_cells = self
+            .stats()
+            .marked_cells
+            .saturating_sub(cycle.marked_before);
         let team = Team::of(&self.shared.threads, self.parallel.get(), latest_cells);
         let team = team.filter(|_| may_share);
         let is_large = self.cell_blocks() >= LOOKAHEAD_BLOCKS;

@@ -51,7 +51,7 @@ pub struct Pace {
     at_fork_ns: u64,
     intervals: Intervals,
     /// CPU time of the process between the starts of the latest two collections.
-    latest_ns: u64,
+    interval_ns: u64,
 }
 
 /// CPU time of the process from one major or full collection to the next.
@@ -174,7 +174,7 @@ impl Pace {
             limit: Limit::default(),
             at_fork_ns: 0,
             intervals: Intervals::default(),
-            latest_ns: 0,
+            interval_ns: 0,
         }
     }
 
@@ -300,7 +300,7 @@ impl Pace {
     /// latest two collections. `None` while no cost is known.
     pub(crate) fn pages_paid(&self, bytes: usize) -> Option<f64> {
         let worth_ns = self.pages_worth_ns(bytes);
-        (self.trades() && worth_ns > 0.0).then(|| self.latest_ns as f64 / worth_ns)
+        (self.trades() && worth_ns > 0.0).then(|| self.interval_ns as f64 / worth_ns)
     }
 
     /// The CPU time after which an empty block of `bytes` has paid the price of its pages as rent.
@@ -360,7 +360,7 @@ impl Pace {
         }
         self.loading.note(measure);
         let process_ns = self.rent.note(latest.scope, measure);
-        self.latest_ns = process_ns;
+        self.interval_ns = process_ns;
         self.pay(measure, process_ns);
         self.limit.note(self.options.memory_limit_bytes, measure);
     }
