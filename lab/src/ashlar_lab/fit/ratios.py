@@ -9,7 +9,7 @@ from ashlar_lab.experiment.model import MAIN, Arm, Experiment
 from ashlar_lab.fit.across import POPULATION, means
 from ashlar_lab.fit.cells import Cells, common_values
 from ashlar_lab.fit.floor import twins
-from ashlar_lab.fit.trimmed import Estimate, exp_estimate, geometric_mean, mean_estimate, of_means
+from ashlar_lab.fit.trimmed import Estimate, exp_estimate, mean, of_means, trimmed
 from ashlar_lab.metrics import COUNTED, SERVED, SPACES, TIMES, unit_of
 from ashlar_lab.store.table import Table
 
@@ -70,7 +70,7 @@ def metrics_of(experiment: Experiment, table: Table) -> list[str]:
 def levels(experiment: Experiment, cells: Cells, metrics: Sequence[str]) -> list[Level]:
     """Every metric of every arm."""
     values = ((arm, metric, cells.own(metric, arm)) for arm in experiment.arms() if arm.role == MAIN for metric in metrics)
-    return [Level(*arm[:3], metric, mean_estimate(own, unit_of(metric).symbol), float(np.median(own))) for arm, metric, own in values if len(own)]
+    return [Level(*arm[:3], metric, trimmed(own).estimate(unit_of(metric).symbol), float(np.median(own))) for arm, metric, own in values if len(own)]
 
 
 def comparisons(experiment: Experiment) -> Iterator[tuple[str, str, str | None, Arm, Arm]]:
@@ -90,12 +90,14 @@ def ratios(experiment: Experiment, cells: Cells, metrics: Sequence[str]) -> list
 
 
 def over_programs(cells: Cells, metric: str, arms: Sequence[tuple[Arm, Arm]]) -> Estimate:
-    """The geometric mean of the ratios of pairs of arms, one for each program; each has one. With machines that stand for others each
-    machine gives one mean over the programs, as whatever it favours it may favour in all of them."""
+    """The geometric mean of the ratios of pairs of arms, one for each program; each has one. It describes these programs, not a
+    population of programs. With machines that stand for others each machine gives one mean over the programs, as whatever it favours it may
+    favour in all of them."""
     by_arms = [cells.log_ratios(metric, first, second) for first, second in arms]
     shared = set.intersection(*map(set, by_arms))
     if len(shared) < POPULATION:
-        return geometric_mean([cells.log_ratio(metric, first, second) for first, second in arms])
+        parts = [cells.log_ratio(metric, first, second) for first, second in arms]
+        return exp_estimate(mean(parts, min(p.n for p in parts)))
     over = np.mean([means([groups[machine] for machine in sorted(shared)]) for groups in by_arms], axis=0)
     return exp_estimate(of_means(over, min(sum(map(len, groups.values())) for groups in by_arms)))
 
@@ -132,7 +134,7 @@ def overheads(experiment: Experiment, cells: Cells, metrics: Sequence[str]) -> l
             best_of: dict[str, tuple[float, str | None]] = {}
             for variant in experiment.variants:
                 values = ((value, cells.own(metric, Arm(program.name, variant.name, value))) for value in variant.values or (None,))
-                if means := [(mean_estimate(own).value, value) for value, own in values if len(own) and own.min() > 0]:
+                if means := [(trimmed(own).mean, value) for value, own in values if len(own) and own.min() > 0]:
                     best_of[variant.name] = min(means)
             if len(best_of) < 2:
                 continue

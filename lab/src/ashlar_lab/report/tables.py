@@ -144,14 +144,6 @@ def _curve_tables(experiment: Experiment, analysis: Analysis, program: str) -> l
     return found
 
 
-def _chosen_by_chance(experiment: Experiment) -> str:
-    """What intervals over the best of several variants do not know. Of two variants an interval with two sides knows it. Where each variant is
-    at its own best knob value, the others are lucky too."""
-    if experiment.sweeps() or len(experiment.variants) < 3:
-        return ""
-    return " The same runs chose the best: where 8 variants are equal, 1 in 10 of the others is shown to be over it."
-
-
 def _lower_bounds(experiment: Experiment, analysis: Analysis) -> Table | None:
     """Rows are programs, or knob values of a program; columns variants."""
     rows = []
@@ -176,8 +168,12 @@ def _overheads(experiment: Experiment, analysis: Analysis, metric: str) -> Table
         if own:
             rows.append((program.name, *(own.get(v.name, "–") for v in experiment.variants)))
     at = ", each at its own best knob value" if experiment.sweeps() else ""
+    # What intervals over the best of several variants do not know. Of two variants an interval with two sides knows it. Where each variant is
+    # at its own best knob value, the others are lucky too.
+    by_chance = " The same runs chose the best: where 8 variants are equal, 1 in 10 of the others is shown to be over it."
+    warned = not experiment.sweeps() and len(experiment.variants) > 2
     return made(f"overhead-{metric}", f"{units.title(metric, False)}: overhead over the best variant{at}", [v.name for v in experiment.variants], rows,
-                f"Per program; +0 % is the best. 95 % interval in brackets.{_chosen_by_chance(experiment)}")
+                f"Per program; +0 % is the best. 95 % interval in brackets.{by_chance if warned else ''}")
 
 
 def _noise(experiment: Experiment, analysis: Analysis) -> Table | None:
