@@ -1,9 +1,8 @@
 """Space-time curves of one program, with bands, and how any two of them compare."""
 
-import dataclasses
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -117,7 +116,7 @@ def curves_of(experiment: Experiment, cells: Cells, program: str) -> tuple[list[
     baseline = curves.get(experiment.baseline)
     comparisons = [compare(sweep, c, baseline, floor) for c in curves.values() if baseline is not None and c is not baseline]
     # Without the moved curves, which are big and can be made again from the store.
-    return [dataclasses.replace(c, moved=None) for c in curves.values()], comparisons
+    return [replace(c, moved=None) for c in curves.values()], comparisons
 
 
 def _ratio(sweep: Sweep, logs: np.ndarray, unit: str = "") -> Estimate:

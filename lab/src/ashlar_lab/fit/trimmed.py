@@ -5,10 +5,9 @@ winsorised variance. Below `LEAST_BLOCKS` there is no interval.
 Source: K. K. Yuen, "The two-sample trimmed t for unequal population variances", Biometrika 61 (1974).
 """
 
-import dataclasses
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.special import stdtr, stdtrit
@@ -78,7 +77,7 @@ def trimmed(values: Sequence[float]) -> Trimmed:
 
 def of_means(means: Sequence[float], n: int) -> Trimmed:
     """The trimmed mean of what machines say, each one number; it rests on `n` blocks."""
-    return dataclasses.replace(trimmed(means), n=n)
+    return replace(trimmed(means), n=n)
 
 
 def trimmed_columns(values: np.ndarray) -> list[Trimmed]:

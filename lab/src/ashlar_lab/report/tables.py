@@ -91,8 +91,7 @@ def _sweep_table(experiment: Experiment, analysis: Analysis, program: str) -> Ta
         row = [knob_label(settings, knob, value)]
         for variant in experiment.variants:
             own = variant.value_at(knob, value)
-            shown = own is not None or not variant.values
-            time, space = (analysis.level(program, variant.name, m, own) if shown else None for m in (experiment.time_metric, experiment.space_metric))
+            time, space = (analysis.level(program, variant.name, m, own) for m in (experiment.time_metric, experiment.space_metric))
             row.append(f"{units.number(time.mean.value)} / {units.number(space.mean.value)}" if time and space else "–")
         rows.append(tuple(row))
     heading = f"{units.title(experiment.time_metric)} / {units.title(experiment.space_metric)}"
@@ -152,8 +151,7 @@ def _lower_bounds(experiment: Experiment, analysis: Analysis) -> Table | None:
     for program in experiment.programs if ratios else ():
         for knob, value in settings or [(None, None)]:
             label = program.name if value is None else f"{program.name} at {knob_label(settings, knob, value)}"
-            own = [ratios.get((program.name, v.name, v.value_at(knob, value))) if v.values else ratios.get((program.name, v.name, None)) for v in experiment.variants]
-            rows.append((label, *map(units.interval, own)))
+            rows.append((label, *(units.interval(ratios.get((program.name, v.name, v.value_at(knob, value)))) for v in experiment.variants)))
     how = ("totals minus the collector time that programs reported" if all(b.attributed for b in analysis.lower_bounds)
            else "the fastest total, as programs did not all report gc_time_ms: a weaker bound")
     return made("lower-bound", f"{units.title(experiment.time_metric, False)} over the lower bound", [v.name for v in experiment.variants], rows,

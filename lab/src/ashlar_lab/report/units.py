@@ -45,9 +45,8 @@ def number(value: float | None) -> str:
             return f"{value / (1e3 if letter == 'k' else limit):.4g}{letter}"
     if value == int(value):
         return str(int(value))
-    if size < 0.01:
-        return f"{value:.2g}"
-    return f"{value:.{1 if size >= 100 else 2 if size >= 10 else 3}f}"
+    places = 1 if size >= 100 else 2 if size >= 10 else 3
+    return f"{value:.{places}f}" if size >= 0.01 else f"{value:.2g}"
 
 
 def level(found: Level | None) -> str:

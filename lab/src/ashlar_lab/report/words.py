@@ -266,25 +266,26 @@ def _drift(experiment: Experiment, good: _Good) -> list[str]:
     """The whole machine getting slower or faster during the measurement: medians of the first and last third of each machine's
     blocks."""
     time = good.column(experiment.time_metric)
-    blocks = np.unique(good.block)
+    blocks, first_run, block_of_run = np.unique(good.block, return_index=True, return_inverse=True)
     if len(blocks) < 6:
         return []
-    machine_of = good.machine[np.unique(good.block, return_index=True)[1]]
+    machine_of = good.machine[first_run]
     place = np.zeros(len(blocks), int)
     for machine in np.unique(machine_of):
         own = np.flatnonzero(machine_of == machine)
         place[own[:len(own) // 3]], place[own[len(own) - len(own) // 3:]] = 1, 2
-    of_run = place[np.searchsorted(blocks, good.block)]
+    of_run = place[block_of_run]
     moved = []
     for arm, machine in np.unique(np.stack([good.arm, good.machine]), axis=1).T[:_DRIFT_GROUPS]:
         own = (good.arm == arm) & (good.machine == machine)
         first, last = time[own & (of_run == 1)], time[own & (of_run == 2)]
         if len(first) and len(last) and min(first.min(), last.min()) > 0:
             moved.append(math.log(np.median(last) / np.median(first)))
-    if moved and abs(median(moved)) > math.log(1.05):
-        return [f"The machine{'s' if len(np.unique(machine_of)) > 1 else ''} {'slowed down' if median(moved) > 0 else 'sped up'} by {units.percent(abs(math.expm1(median(moved))), signed=False)} from the first to the last third "
-                "of the measurement. Pairing within blocks removes most of that; a repeat on a quiet machine removes all."]
-    return []
+    drift = median(moved) if moved else 0.0
+    if abs(drift) <= math.log(1.05):
+        return []
+    return [f"The machine{'s' if len(np.unique(machine_of)) > 1 else ''} {'slowed down' if drift > 0 else 'sped up'} by {units.percent(abs(math.expm1(drift)), signed=False)} "
+            "from the first to the last third of the measurement. Pairing within blocks removes most of that; a repeat on a quiet machine removes all."]
 
 
 def sampling_cost(runs: Sequence[Run]) -> str | None:
@@ -304,10 +305,7 @@ def other_processes(runs: Sequence[Run]) -> str | None:
 
 def missing(runs: Sequence[Run]) -> list[str]:
     """What this machine could not measure, and why."""
-    found: dict[str, str] = {}
-    for run in runs:
-        found.update(run.missing)
     by_reason: dict[str, list[str]] = {}
-    for name, why in found.items():
+    for name, why in {name: why for run in runs for name, why in run.missing.items()}.items():
         by_reason.setdefault(why, []).append(name)
     return [f"{', '.join(sorted(names))}: {why}." for why, names in by_reason.items()]
