@@ -61,10 +61,9 @@ class Overhead:
 def metrics_of(experiment: Experiment, table: Table) -> list[str]:
     """The metrics worth a column: the measured ones in a fixed order, then the programs' own figures."""
     present, told = table.metrics(), sorted(table.told)
-    failed = "failed_requests" in present and np.nansum(table.column("failed_requests")) > 0
+    failed = np.nansum(table.column("failed_requests")) > 0
     fixed = [*(m for m in SERVED if failed or m != "failed_requests"), experiment.time_metric, *TIMES, experiment.space_metric, *SPACES, *COUNTED]
-    ordered = [m for m in dict.fromkeys(fixed) if m in present and m not in told]
-    return ordered + told
+    return [m for m in dict.fromkeys(fixed) if m in present and m not in told] + told
 
 
 def levels(experiment: Experiment, cells: Cells, metrics: Sequence[str]) -> list[Level]:
@@ -131,15 +130,15 @@ def overheads(experiment: Experiment, cells: Cells, metrics: Sequence[str]) -> l
     found = []
     for metric in metrics:
         for program in experiment.programs:
-            best_of: dict[str, tuple[float, str | None]] = {}
+            chosen: list[tuple[float, Arm]] = []
             for variant in experiment.variants:
-                values = ((value, cells.own(metric, Arm(program.name, variant.name, value))) for value in variant.values or (None,))
-                if means := [(trimmed(own).mean, value) for value, own in values if len(own) and own.min() > 0]:
-                    best_of[variant.name] = min(means)
-            if len(best_of) < 2:
+                arms = [Arm(program.name, variant.name, value) for value in variant.values or (None,)]
+                if means := [(trimmed(own).mean, arm) for arm in arms if len(own := cells.own(metric, arm)) and own.min() > 0]:
+                    chosen.append(min(means))
+            if len(chosen) < 2:
                 continue
-            best = min(best_of, key=lambda name: best_of[name][0])
-            for name, (_, value) in best_of.items():
-                if e := cells.ratio(metric, Arm(program.name, name, value), Arm(program.name, best, best_of[best][1])):
-                    found.append(Overhead(program.name, name, metric, best, Estimate(e.value - 1, e.low - 1, e.high - 1, e.n)))
+            _, best = min(chosen, key=lambda mean_and_arm: mean_and_arm[0])
+            for _, arm in chosen:
+                if e := cells.ratio(metric, arm, best):
+                    found.append(Overhead(program.name, arm.variant, metric, best.variant, Estimate(e.value - 1, e.low - 1, e.high - 1, e.n)))
     return found
