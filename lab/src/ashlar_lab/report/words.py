@@ -2,7 +2,7 @@
 
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from statistics import median
 
 import numpy as np
@@ -56,12 +56,10 @@ def _curve_sentences(experiment: Experiment, analysis: Analysis) -> list[str]:
         found.append(head + _winner(experiment, c))
         second = next(curve for curve in analysis.curves if (curve.program, curve.variant) == (c.program, c.second))
         if c.delta_c and c.delta_c.excludes(0.0) and abs(c.delta_c.value) > analysis.floor(experiment.space_metric) * second.c.value:
-            word, (least, most) = "less" if c.delta_c.value < 0 else "more", _sizes(c.delta_c)
-            found.append(f"{head}{c.first}'s least space is {abs(c.delta_c.value):.0f} {c.delta_c.unit} {word} ({least:.0f} to {most:.0f}): live data is the same, so this is fragmentation.")
+            found.append(f"{head}{c.first}'s least space is {_amount(c.delta_c, '{:.0f}'.format)}: live data is the same, so this is fragmentation.")
         if c.delta_a and math.isfinite(c.delta_a.high):
             if c.delta_a.excludes(0.0) and abs(c.delta_a.value) > c.floor * second.a.value:
-                word, (least, most) = "less" if c.delta_a.value < 0 else "more", map(units.number, _sizes(c.delta_a))
-                found.append(f"{head}Without collection {c.first} would take {units.number(abs(c.delta_a.value))} {c.delta_a.unit} {word} ({least} to {most}).")
+                found.append(f"{head}Without collection {c.first} would take {_amount(c.delta_a, units.number)}.")
             else:
                 found.append(f"{head}No difference in the time without collection is shown (Δa {units.number(c.delta_a.value)} {c.delta_a.unit}, {units.number(c.delta_a.low)} to {units.number(c.delta_a.high)}).")
     for curve in analysis.curves:
@@ -111,9 +109,10 @@ def _short(e: Estimate) -> str:
     return f"{units.ratio(e.value)} ({units.ratio(e.low)} to {units.ratio(e.high)})"
 
 
-def _sizes(e: Estimate) -> list[float]:
-    """The ends of an interval that excludes zero, the smaller one first, as amounts."""
-    return sorted((abs(e.low), abs(e.high)))
+def _amount(e: Estimate, write: Callable[[float], str]) -> str:
+    """`15 MiB less (12 to 18)`: a difference whose interval excludes zero."""
+    least, most = sorted((abs(e.low), abs(e.high)))
+    return f"{write(abs(e.value))} {e.unit} {'less' if e.value < 0 else 'more'} ({write(least)} to {write(most)})"
 
 
 def _misled_sentences(experiment: Experiment, analysis: Analysis) -> list[str]:
