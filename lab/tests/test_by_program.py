@@ -10,7 +10,7 @@ from conftest import make_run, simulated_sweep, two_variants
 from ashlar.chart import Chart
 from ashlar_lab.experiment.model import Experiment
 from ashlar_lab.fit.analysis import analyse
-from ashlar_lab.report import by_program, exports, markdown, page, terminal
+from ashlar_lab.report import by_program, markdown, page, record, terminal
 
 MACHINE = {"cpu": "a CPU"}
 
@@ -93,10 +93,10 @@ def test_what_is_shown_does_not_change_what_was_measured():
 def test_a_record_of_curves_has_the_knob_and_how_clear_dominance_is():
     experiment, runs = simulated_sweep(np.random.default_rng(2), {"old": (1.3, 40.0, 60.0), "new": (1.1, 40.0, 45.0)}, blocks=8)
     content = page.build(replace(experiment, headline=("curves",)), MACHINE, runs, analyse(experiment, runs))
-    told = json.loads(exports.record_json(content))
+    told = json.loads(record.as_json(content))
     assert told["curves"][0]["variant"] == "new" and told["curves"][0]["better_p"] < 0.025
     assert {v["knob"] for v in told["values"]} == set("0123456")
-    assert {row["knob"] for row in csv.DictReader(exports.record_csv(content).splitlines())} == set("0123456")
+    assert {row["knob"] for row in csv.DictReader(record.as_csv(content).splitlines())} == set("0123456")
     assert "faster at every common space" in markdown.record(content)
 
 

@@ -11,7 +11,7 @@ from ashlar_lab.experiment.model import Contrast
 from ashlar_lab.fit.analysis import analyse
 from ashlar_lab.fit.contrasts import MET, MISSED, OPEN, judged
 from ashlar_lab.fit.trimmed import Estimate
-from ashlar_lab.report import by_program, contrasts, exports, markdown, page
+from ashlar_lab.report import by_program, contrasts, markdown, page, record
 
 RATIO = Contrast("time / old", "cpu_s", "new", "old")
 DIFFERENCE = Contrast("time − old", "cpu_s", "new", "old", difference=True)
@@ -79,8 +79,8 @@ def test_one_table_has_every_value_with_its_ratio():
 def test_a_record_is_readable_and_names_no_place():
     experiment, runs, analysis = measured(goals={RATIO.name: 0.9})
     content = page.build(experiment, MACHINE, runs, analysis)
-    told = json.loads(exports.record_json(content))
+    told = json.loads(record.as_json(content))
     assert {a["program"] for a in told["answers"]} == {"p", "q", None}
-    assert len(list(csv.DictReader(exports.record_csv(content).splitlines()))) == len(runs)
-    for text in (markdown.record(content), exports.record_json(content), exports.record_csv(content)):
+    assert len(list(csv.DictReader(record.as_csv(content).splitlines()))) == len(runs)
+    for text in (markdown.record(content), record.as_json(content), record.as_csv(content)):
         assert "secret" not in text

@@ -10,7 +10,7 @@ from ashlar_lab.experiment.model import Contrast
 from ashlar_lab.fit.analysis import analyse
 from ashlar_lab.fit.contrasts import MET, MISSED, OPEN
 from ashlar_lab.fit.difference import BETTER, SAME, UNDECIDED, WORSE, differences, within
-from ashlar_lab.report import difference, words
+from ashlar_lab.report import ci, difference, words
 
 RATIO = Contrast("ratio", "cpu_s", "new", "old")
 AMOUNT = Contrast("amount", "cpu_s", "new", "old", difference=True)
@@ -56,7 +56,7 @@ def test_ci_and_diff_judge_only_by_more_than_the_floor(new, quiet):
         _, before = measured(1.0, 1.0)
         stored = [d for d in differences(experiment, before, runs, ["cpu_s"], 0.03, False) if d.variant == "new"]
         assert {d.judged for d in stored} == {expected}, "the noisier store counts"
-        texts = (difference.text(shown, 0.03, "a", "b"), difference.comment(shown, [], 0.03, "a", "b", "", [], [], {}))
+        texts = (difference.text(shown, 0.03, "a", "b"), ci.markdown(shown, [], 0.03, "a", "b", "", [], [], {}))
         assert all(("differs from itself by 8.0 % in CPU time" in text) == (twin > 1) for text in texts)
 
 

@@ -16,7 +16,8 @@ from ashlar_lab.fit.difference import UNDECIDED, WORSE, differences, within
 from ashlar_lab.measure import machine, revisions
 from ashlar_lab.measure.session import measure
 from ashlar_lab.options import Judgement
-from ashlar_lab.report import difference, page, units
+from ashlar_lab.report import ci as comments
+from ashlar_lab.report import page, units
 from ashlar_lab.store.database import Store, read_all, refuse_unlike
 from ashlar_lab.store.run import OK
 
@@ -78,8 +79,8 @@ def judge(asked: Judgement) -> int:
         raise BadInput(f"no metric to judge; {'these programs have ' + known if known else 'nothing was measured'}")
     told = page.build(chosen, here, runs, analysis)
     levels = {(d.program, d.metric): tuple(units.level(a.level(d.program, variant, d.metric)) for a, variant in (of_base, (analysis, own))) for d in shown}
-    text = difference.comment(shown, failures, asked.threshold, found[0].short if asked.base else asked.stored.name, found[-1].short, f"{analysis.blocks} blocks, {analysis.runs} runs.",
-                              told.warnings, [(k, v) for k, v in told.machine if k in _MACHINE], levels)
+    text = comments.markdown(shown, failures, asked.threshold, found[0].short if asked.base else asked.stored.name, found[-1].short, f"{analysis.blocks} blocks, {analysis.runs} runs.",
+                             told.warnings, [(k, v) for k, v in told.machine if k in _MACHINE], levels)
     say(text, end="")
     if asked.markdown:
         put(asked.markdown, text)

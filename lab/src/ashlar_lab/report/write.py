@@ -6,11 +6,11 @@ from pathlib import Path
 from ashlar import files, palette
 from ashlar.errors import BadInput
 from ashlar.files import put
-from ashlar_lab.report import exports, html, markdown
+from ashlar_lab.report import exports, html, markdown, record
 from ashlar_lab.report.page import Page
 
 _TEXTS = {"html": {".html": html.render}, "md": {".md": markdown.render}, "csv": {".csv": exports.runs_csv}, "json": {".json": exports.analysis_json},
-          "record": {".md": markdown.record, ".json": exports.record_json, ".csv": exports.record_csv}}
+          "record": {".md": markdown.record, ".json": record.as_json, ".csv": record.as_csv}}
 
 
 def check_can_write(base: Path, forms: Sequence[str]) -> None:
