@@ -18,9 +18,6 @@ TOLD = {"gc_count": "Collections", "gc_time_ms": "Collector time", "pause_ms_max
         "gc_in_request_ms_max": "Most collector time in one request"}
 TITLES = {**SERVED, **TIMES, **SPACES, **COUNTED, **TOLD, "others_cpu_s": "CPU time of others"}
 
-TIME, MEMORY, RATE = "time", "memory", "rate"
-_QUALIFIER = re.compile("max|min|mean|median|total|p[0-9]+")
-
 
 @dataclass(frozen=True)
 class Unit:
@@ -37,18 +34,14 @@ class Unit:
         return self.size / other.size
 
 
-COUNT = Unit("", "", 1)
-_UNITS = {"s": Unit("s", TIME, 1), "ms": Unit("ms", TIME, 1e-3), "us": Unit("µs", TIME, 1e-6), "ns": Unit("ns", TIME, 1e-9),
-          "mib": Unit("MiB", MEMORY, 2**20), "kib": Unit("KiB", MEMORY, 2**10), "bytes": Unit("bytes", MEMORY, 1)}
-SUFFIXES = frozenset(_UNITS)
+UNITS = {"s": Unit("s", "time", 1), "ms": Unit("ms", "time", 1e-3), "us": Unit("µs", "time", 1e-6), "ns": Unit("ns", "time", 1e-9),
+         "mib": Unit("MiB", "memory", 2**20), "kib": Unit("KiB", "memory", 2**10), "bytes": Unit("bytes", "memory", 1)}
+# The unit, then perhaps which of several values it is.
+_ENDING = re.compile(rf"(?:^|_)({'|'.join(UNITS)})(?:_(?:max|min|mean|median|total|p[0-9]+))*$")
 
 
 def unit_of(metric: str) -> Unit:
     if metric.endswith("_per_s"):
-        return Unit("1/s", RATE, 1)
-    for part in reversed(metric.split("_")):
-        if part in _UNITS:
-            return _UNITS[part]
-        if not _QUALIFIER.fullmatch(part):
-            break
-    return COUNT
+        return Unit("1/s", "rate", 1)
+    ending = _ENDING.search(metric)
+    return UNITS[ending[1]] if ending else Unit("", "", 1)

@@ -11,12 +11,11 @@ from collections.abc import Sequence
 import numpy as np
 from scipy.special import stdtrit
 
+from ashlar_lab.fit.gate import MARGIN
 from ashlar_lab.fit.trimmed import Trimmed, mean, of_means, summed, trimmed, trimmed_mean
 
 # Machines that can stand for others. With five a fifth, one of them, is trimmed on each side.
 POPULATION = 5
-# Differences below this do not matter; see `gate.MARGIN`.
-MARGIN = 0.02
 # How often chance alone may call machines different that are not, over all pairs of machines of one comparison.
 DIFFER_BELOW_P = 0.01
 

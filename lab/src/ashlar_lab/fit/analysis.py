@@ -6,8 +6,6 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
 from ashlar_lab.experiment.model import Experiment
 from ashlar_lab.fit import ratios
 from ashlar_lab.fit import curves as curve_fits
@@ -66,10 +64,10 @@ def analyse(experiment: Experiment, runs: Sequence[Run]) -> Analysis:
     curves, comparisons = [], []
     for program in experiment.programs if experiment.sweeps() else ():
         own, compared = curve_fits.curves_of(experiment, cells, program.name)
-        curves += curve_fits.plain(own)
+        curves += own
         comparisons += compared
     return Analysis(
-        blocks=len(np.unique(table.block[table.measured()])),
+        blocks=sum(cells.blocks_of.values()),
         runs=int(table.measured().sum()),
         failures={state: n for state, n in table.counts().items() if n and state != OK},
         metrics=tuple(metrics),

@@ -25,23 +25,19 @@ class Cells:
         by_arm = order[np.argsort(table.arm[order], kind="stable")]
         edges = np.searchsorted(table.arm[by_arm], np.arange(len(table.arms) + 1))
         self._rows = {arm: by_arm[edges[i]:edges[i + 1]] for i, arm in enumerate(table.arms)}
-        self._columns: dict[str, np.ndarray] = {}
+        self._column = functools.cache(table.column)
         blocks, first = np.unique(table.block[table.measured()], return_index=True)
         self._blocks, self._machine = blocks, table.machine[table.measured()][first]
-        counts = np.bincount(self._machine, minlength=len(table.machines)) if len(blocks) else np.zeros(0, int)
-        self.blocks_of = {table.machines[i]: int(n) for i, n in enumerate(counts) if n}
+        counts = np.bincount(self._machine, minlength=len(table.machines))
+        self.blocks_of = {name: int(n) for name, n in zip(table.machines, counts) if n}
         self.machines = tuple(sorted(self.blocks_of))
-        self.reference = max(self.machines, key=lambda m: self.blocks_of[m]) if self.machines else ""
+        self.reference = max(self.machines, key=self.blocks_of.get, default="")
         self._reference = table.machines.index(self.reference) if self.machines else -1
 
     def series(self, metric: str, arm: Arm) -> tuple[np.ndarray, np.ndarray]:
         """(blocks, values) of one metric in one arm, by block."""
-        rows = self._rows.get(arm)
-        if rows is None:
-            return np.zeros(0, int), np.zeros(0)
-        if metric not in self._columns:
-            self._columns[metric] = self.table.column(metric)
-        values = self._columns[metric][rows]
+        rows = self._rows.get(arm, np.zeros(0, int))
+        values = self._column(metric)[rows]
         there = ~np.isnan(values)
         return self.table.block[rows][there], values[there]
 
@@ -69,8 +65,6 @@ class Cells:
 
     def _groups(self, blocks: np.ndarray, values: np.ndarray) -> dict[str, np.ndarray]:
         """Values by the machine of their blocks."""
-        if len(self.machines) < 2:
-            return {self.reference: values} if len(values) else {}
         machine = self.machine_of(blocks)
         order = np.argsort(machine, kind="stable")
         present, starts = np.unique(machine[order], return_index=True)

@@ -6,7 +6,7 @@ from ashlar_lab.experiment.model import Arm, Contrast, Experiment
 from ashlar_lab.fit.cells import Cells
 from ashlar_lab.fit.floor import floor_of, floor_of_difference, surely_above, surely_below
 from ashlar_lab.fit.ratios import over_programs
-from ashlar_lab.fit.trimmed import Estimate, mean_estimate
+from ashlar_lab.fit.trimmed import Estimate, trimmed
 from ashlar_lab.metrics import unit_of
 
 MET, MISSED, OPEN = "met", "missed", "open"
@@ -37,7 +37,7 @@ def _answers(experiment: Experiment, cells: Cells, contrast: Contrast) -> list[A
         first, second = (Arm(program.name, name, None) for name in (contrast.variant, contrast.against))
         if contrast.difference:
             differences = cells.own_differences(contrast.metric, first, second)
-            estimate = mean_estimate(differences, unit_of(contrast.metric).symbol) if len(differences) else None
+            estimate = trimmed(differences).estimate(unit_of(contrast.metric).symbol) if len(differences) else None
         else:
             estimate = cells.ratio(contrast.metric, first, second)
             pairs_of_arms += [(first, second)] if estimate else []

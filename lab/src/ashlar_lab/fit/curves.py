@@ -1,9 +1,8 @@
 """Space-time curves of one program, with bands, and how any two of them compare."""
 
-import dataclasses
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -116,7 +115,8 @@ def curves_of(experiment: Experiment, cells: Cells, program: str) -> tuple[list[
     curves = {name: _curve(sweep, name, points[name], *units) for name in sweep.values}
     baseline = curves.get(experiment.baseline)
     comparisons = [compare(sweep, c, baseline, floor) for c in curves.values() if baseline is not None and c is not baseline]
-    return list(curves.values()), comparisons
+    # Without the moved curves, which are big and can be made again from the store.
+    return [replace(c, moved=None) for c in curves.values()], comparisons
 
 
 def _ratio(sweep: Sweep, logs: np.ndarray, unit: str = "") -> Estimate:
@@ -236,8 +236,3 @@ def _space_ratios(sweep: Sweep, first: Curve, second: Curve) -> tuple[At, ...]:
         logs = np.log(first.moved.space(times)) - np.log(second.moved.space(times))
     # A time that either curve does not reach when a block moves it has no ratio there.
     return tuple(At(float(t), second.points[0].time.unit, _ratio(sweep, column)) for t, column in zip(times, logs.T) if np.isfinite(column).all())
-
-
-def plain(curves: Sequence[Curve]) -> list[Curve]:
-    """Without the moved curves, which are big and can be made again from the store."""
-    return [dataclasses.replace(c, moved=None) for c in curves]

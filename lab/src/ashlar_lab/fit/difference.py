@@ -6,9 +6,8 @@ compared instead, which cancels a machine that was slower on one of the days. Of
 is compared with itself.
 """
 
-import dataclasses
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ashlar_lab.experiment.model import MAIN, Arm, Experiment
 from ashlar_lab.fit.across import POPULATION
@@ -97,7 +96,7 @@ def _between_machines(first: dict[str, Trimmed], second: dict[str, Trimmed]) -> 
     if not both:
         return None
     each = [summed([second[m], first[m].negated()]) for m in both]
-    each = [dataclasses.replace(e, freedom=int(e.freedom)) for e in each]
+    each = [replace(e, freedom=int(e.freedom)) for e in each]
     n = min(sum(side[m].n for m in both) for side in (first, second))
     known = len(each) < POPULATION and all(e.freedom >= 1 for e in each)
     means = mean(each, n) if known else of_means([e.mean for e in each], n)

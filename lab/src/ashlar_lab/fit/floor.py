@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 
 from ashlar_lab.experiment.model import TWIN, Arm, Experiment
 from ashlar_lab.fit.cells import Cells
-from ashlar_lab.fit.trimmed import Estimate, mean_estimate
+from ashlar_lab.fit.trimmed import Estimate, trimmed
 
 
 def twins(experiment: Experiment, program: str) -> tuple[Arm, Arm]:
@@ -34,7 +34,7 @@ def largest(logs: Iterable[float]) -> float:
 def floor_of_difference(experiment: Experiment, cells: Cells, metric: str, program: str) -> float:
     """The same in the metric's unit, of one program: units of several have no common size."""
     differences = cells.own_differences(metric, *twins(experiment, program))
-    return abs(mean_estimate(differences).value) if len(differences) else 0.0
+    return abs(trimmed(differences).mean) if len(differences) else 0.0
 
 
 def surely_below(e: Estimate, bar: float, floor: float) -> bool:

@@ -1,7 +1,6 @@
 """How the machines of one experiment differ: speed, noise, and which of them says something else than the others."""
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -168,9 +167,3 @@ def _far_out(parts: dict[str, Trimmed]) -> list[str]:
 def _of_others(sure: dict[str, Trimmed], name: str) -> Trimmed:
     rest = [t for other, t in sure.items() if other != name]
     return of_means([t.mean for t in rest], sum(t.n for t in rest)) if len(rest) >= POPULATION else mean(rest)
-
-
-def named(disagreements: Sequence[Disagreement]) -> list[str]:
-    """The machines that disagree, most often first."""
-    names = [d.machine for d in disagreements]
-    return sorted(set(names), key=lambda n: (-names.count(n), n))

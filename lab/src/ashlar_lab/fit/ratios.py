@@ -9,7 +9,7 @@ from ashlar_lab.experiment.model import MAIN, Arm, Experiment
 from ashlar_lab.fit.across import POPULATION, means
 from ashlar_lab.fit.cells import Cells, common_values
 from ashlar_lab.fit.floor import twins
-from ashlar_lab.fit.trimmed import Estimate, exp_estimate, geometric_mean, mean_estimate, of_means
+from ashlar_lab.fit.trimmed import Estimate, exp_estimate, mean, of_means, trimmed
 from ashlar_lab.metrics import COUNTED, SERVED, SPACES, TIMES, unit_of
 from ashlar_lab.store.table import Table
 
@@ -61,16 +61,15 @@ class Overhead:
 def metrics_of(experiment: Experiment, table: Table) -> list[str]:
     """The metrics worth a column: the measured ones in a fixed order, then the programs' own figures."""
     present, told = table.metrics(), sorted(table.told)
-    failed = "failed_requests" in present and np.nansum(table.column("failed_requests")) > 0
+    failed = np.nansum(table.column("failed_requests")) > 0
     fixed = [*(m for m in SERVED if failed or m != "failed_requests"), experiment.time_metric, *TIMES, experiment.space_metric, *SPACES, *COUNTED]
-    ordered = [m for m in dict.fromkeys(fixed) if m in present and m not in told]
-    return ordered + told
+    return [m for m in dict.fromkeys(fixed) if m in present and m not in told] + told
 
 
 def levels(experiment: Experiment, cells: Cells, metrics: Sequence[str]) -> list[Level]:
     """Every metric of every arm."""
     values = ((arm, metric, cells.own(metric, arm)) for arm in experiment.arms() if arm.role == MAIN for metric in metrics)
-    return [Level(*arm[:3], metric, mean_estimate(own, unit_of(metric).symbol), float(np.median(own))) for arm, metric, own in values if len(own)]
+    return [Level(*arm[:3], metric, trimmed(own).estimate(unit_of(metric).symbol), float(np.median(own))) for arm, metric, own in values if len(own)]
 
 
 def comparisons(experiment: Experiment) -> Iterator[tuple[str, str, str | None, Arm, Arm]]:
@@ -90,12 +89,14 @@ def ratios(experiment: Experiment, cells: Cells, metrics: Sequence[str]) -> list
 
 
 def over_programs(cells: Cells, metric: str, arms: Sequence[tuple[Arm, Arm]]) -> Estimate:
-    """The geometric mean of the ratios of pairs of arms, one for each program; each has one. With machines that stand for others each
-    machine gives one mean over the programs, as whatever it favours it may favour in all of them."""
+    """The geometric mean of the ratios of pairs of arms, one for each program; each has one. It describes these programs, not a
+    population of programs. With machines that stand for others each machine gives one mean over the programs, as whatever it favours it may
+    favour in all of them."""
     by_arms = [cells.log_ratios(metric, first, second) for first, second in arms]
     shared = set.intersection(*map(set, by_arms))
     if len(shared) < POPULATION:
-        return geometric_mean([cells.log_ratio(metric, first, second) for first, second in arms])
+        parts = [cells.log_ratio(metric, first, second) for first, second in arms]
+        return exp_estimate(mean(parts, min(p.n for p in parts)))
     over = np.mean([means([groups[machine] for machine in sorted(shared)]) for groups in by_arms], axis=0)
     return exp_estimate(of_means(over, min(sum(map(len, groups.values())) for groups in by_arms)))
 
@@ -129,15 +130,15 @@ def overheads(experiment: Experiment, cells: Cells, metrics: Sequence[str]) -> l
     found = []
     for metric in metrics:
         for program in experiment.programs:
-            best_of: dict[str, tuple[float, str | None]] = {}
+            chosen: list[tuple[float, Arm]] = []
             for variant in experiment.variants:
-                values = ((value, cells.own(metric, Arm(program.name, variant.name, value))) for value in variant.values or (None,))
-                if means := [(mean_estimate(own).value, value) for value, own in values if len(own) and own.min() > 0]:
-                    best_of[variant.name] = min(means)
-            if len(best_of) < 2:
+                arms = [Arm(program.name, variant.name, value) for value in variant.values or (None,)]
+                if means := [(trimmed(own).mean, arm) for arm in arms if len(own := cells.own(metric, arm)) and own.min() > 0]:
+                    chosen.append(min(means))
+            if len(chosen) < 2:
                 continue
-            best = min(best_of, key=lambda name: best_of[name][0])
-            for name, (_, value) in best_of.items():
-                if e := cells.ratio(metric, Arm(program.name, name, value), Arm(program.name, best, best_of[best][1])):
-                    found.append(Overhead(program.name, name, metric, best, Estimate(e.value - 1, e.low - 1, e.high - 1, e.n)))
+            _, best = min(chosen, key=lambda mean_and_arm: mean_and_arm[0])
+            for _, arm in chosen:
+                if e := cells.ratio(metric, arm, best):
+                    found.append(Overhead(program.name, arm.variant, metric, best.variant, Estimate(e.value - 1, e.low - 1, e.high - 1, e.n)))
     return found

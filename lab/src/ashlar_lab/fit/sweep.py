@@ -1,7 +1,6 @@
 """The runs of one program arranged for curve fitting: space and time by variant, knob value and block."""
 
-import dataclasses
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -59,12 +58,12 @@ def _at_one_speed(sweep: Sweep, cells: Cells) -> Sweep:
     slower = np.array([speed[m] - speed[reference] for m in machine])
     time = {name: t - slower for name, t in sweep.time.items()}
     if len(present) < POPULATION:
-        return dataclasses.replace(sweep, time=time, strata=tuple(machine.tolist()))
+        return replace(sweep, time=time, strata=tuple(machine.tolist()))
 
     def by_machine(values: np.ndarray) -> np.ndarray:
         return np.stack([trimmed_mean(values[:, machine == m]) for m in present], axis=1)
 
-    return dataclasses.replace(sweep, blocks=tuple(present.tolist()), space={n: by_machine(s) for n, s in sweep.space.items()},
+    return replace(sweep, blocks=tuple(present.tolist()), space={n: by_machine(s) for n, s in sweep.space.items()},
                                time={n: by_machine(t) for n, t in time.items()})
 
 

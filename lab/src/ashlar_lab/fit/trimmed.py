@@ -5,10 +5,9 @@ winsorised variance. Below `LEAST_BLOCKS` there is no interval.
 Source: K. K. Yuen, "The two-sample trimmed t for unequal population variances", Biometrika 61 (1974).
 """
 
-import dataclasses
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.special import stdtr, stdtrit
@@ -48,9 +47,7 @@ class Trimmed:
 
     def half_width(self) -> float:
         """Of the 95 % interval."""
-        if not self.enough():
-            return math.inf
-        return float(stdtrit(self.freedom, 0.975)) * self.error
+        return float(stdtrit(self.freedom, 0.975)) * self.error if self.enough() else math.inf
 
     def enough(self) -> bool:
         """Whether it rests on enough blocks for an interval."""
@@ -75,14 +72,12 @@ class Trimmed:
 
 def trimmed(values: Sequence[float]) -> Trimmed:
     """The trimmed mean of at least one value."""
-    if len(values) == 0:
-        raise ValueError("a trimmed mean needs at least one value")
     return trimmed_columns(np.asarray(values, float)[:, None])[0]
 
 
 def of_means(means: Sequence[float], n: int) -> Trimmed:
     """The trimmed mean of what machines say, each one number; it rests on `n` blocks."""
-    return dataclasses.replace(trimmed(means), n=n)
+    return replace(trimmed(means), n=n)
 
 
 def trimmed_columns(values: np.ndarray) -> list[Trimmed]:
@@ -122,11 +117,6 @@ def mean(parts: Sequence[Trimmed], n: int | None = None) -> Trimmed:
     return Trimmed(whole.mean / len(parts), whole.error / len(parts), int(whole.freedom), sum(p.n for p in parts) if n is None else n)
 
 
-def mean_estimate(values: Sequence[float], unit: str = "") -> Estimate:
-    """Trimmed mean of plain values."""
-    return trimmed(values).estimate(unit)
-
-
 def ratio_estimate(pairs: Sequence[tuple[float, float]]) -> Estimate | None:
     """The ratio first / second over pairs of one block each, by trimmed mean of log-ratios.
     Pairs with a value that is not positive have no ratio; None when no pair is left."""
@@ -138,8 +128,3 @@ def exp_estimate(t: Trimmed, unit: str = "") -> Estimate:
     """Of a logarithm: the estimate of its exponential."""
     half = t.half_width()
     return Estimate(math.exp(t.mean), math.exp(t.mean - half), math.exp(t.mean + half) if t.mean + half < 700 else math.inf, t.n, unit)
-
-
-def geometric_mean(parts: Sequence[Trimmed]) -> Estimate | None:
-    """The geometric mean of independent ratios, given their trimmed log-ratios. Describes these programs, not a population of programs."""
-    return exp_estimate(mean(parts, min(p.n for p in parts))) if parts else None

@@ -61,10 +61,8 @@ def _cell(experiment: Experiment, analysis: Analysis, program: str, variant: str
 def memory_over_time(experiment: Experiment, runs: Sequence[Run], program: str) -> dict[str, str]:
     """Variant → the RSS of its typical run as a row of bars, each the highest reading of its stretch of time."""
     chosen = {v.name: typical_run(own).series for v in experiment.variants if (own := read_runs(runs, Arm(program, v.name, None)))}
-    if not chosen:
-        return {}
-    end = max(series[-1][0] for series in chosen.values())
-    top = max(mib for series in chosen.values() for _, mib, _ in series)
+    end = max((series[-1][0] for series in chosen.values()), default=0.0)
+    top = max((mib for series in chosen.values() for _, mib, _ in series), default=0.0)
     return {name: _bars(series, end, top) for name, series in chosen.items()}
 
 

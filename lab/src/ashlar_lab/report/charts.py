@@ -1,9 +1,8 @@
 """Which pictures an experiment gets."""
 
-import dataclasses
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import median
 
 from ashlar.chart import Chart, thinned
@@ -49,7 +48,7 @@ def _apart(found: list[Figure]) -> list[Figure]:
         while name in taken:
             name, number = f"{figure.name}-{number}", number + 1
         taken.add(name)
-        found[i] = dataclasses.replace(figure, name=name)
+        found[i] = replace(figure, name=name)
     return found
 
 

@@ -19,7 +19,7 @@ def table(experiment: Experiment, analysis: Analysis) -> Table | None:
     with_goals = {a.contrast for a in analysis.answers if a.goal is not None}
     head, rows = [], []
     for contrast in columns:
-        unit = _unit(contrast) if contrast.difference else ""
+        unit, _ = _unit_and_scale(contrast)
         head += [f"{contrast.name} ({unit})" if unit else contrast.name, *(["goal"] if contrast.name in with_goals else [])]
     for program in [p.name for p in experiment.programs] + [None]:
         row = [program or "geometric mean"]
@@ -37,7 +37,7 @@ def estimate(answer: Answer | None, contrast: Contrast) -> str:
     """`0.68 ±0.02`; the wider side of the interval counts. Too few blocks have no interval."""
     if answer is None:
         return "–"
-    e, scale = answer.estimate, _scale(contrast)
+    e, (_, scale) = answer.estimate, _unit_and_scale(contrast)
     half = max(e.high - e.value, e.value - e.low) * scale
     if not math.isfinite(half):
         return f"{e.value * scale:.2f} ({units.TOO_FEW})"
@@ -49,14 +49,11 @@ def estimate(answer: Answer | None, contrast: Contrast) -> str:
 def goal(answer: Answer | None, contrast: Contrast) -> str:
     if answer is None or answer.goal is None:
         return ""
-    return f"{answer.goal * _scale(contrast):.2f} {_MARKS[answer.judged]}"
+    _, scale = _unit_and_scale(contrast)
+    return f"{answer.goal * scale:.2f} {_MARKS[answer.judged]}"
 
 
-def _unit(contrast: Contrast) -> str:
-    unit = units.unit(contrast.metric)
-    return "ms" if unit == "s" else unit
-
-
-def _scale(contrast: Contrast) -> float:
-    """Differences of seconds are small and shown in milliseconds."""
-    return 1000.0 if contrast.difference and units.unit(contrast.metric) == "s" else 1.0
+def _unit_and_scale(contrast: Contrast) -> tuple[str, float]:
+    """Ratios have no unit. Differences of seconds are small and shown in milliseconds."""
+    unit = units.unit(contrast.metric) if contrast.difference else ""
+    return ("ms", 1000.0) if unit == "s" else (unit, 1.0)

@@ -1,12 +1,13 @@
 """What a report says of several machines: which, how many, how they differ, and which of them disagrees."""
 
 import math
+from collections import Counter
 
 from ashlar.tables import Table
 from ashlar_lab.experiment.model import Arm, Experiment
 from ashlar_lab.fit.across import POPULATION
 from ashlar_lab.fit.analysis import Analysis
-from ashlar_lab.fit.machines import Disagreement, Machines, Spread, named
+from ashlar_lab.fit.machines import Disagreement, Machines, Spread
 from ashlar_lab.report import units
 from ashlar_lab.report.tables import made
 
@@ -29,7 +30,8 @@ def verdict(experiment: Experiment, found: Machines) -> list[str]:
 def warnings(experiment: Experiment, found: Machines) -> list[str]:
     """The machines that disagree with the others, worst first, and those that fail."""
     said = []
-    names = named(found.disagreements)
+    count = Counter(d.machine for d in found.disagreements)
+    names = sorted(count, key=lambda name: (-count[name], name))
     for name in names[:_NAMED]:
         own = sorted((d for d in found.disagreements if d.machine == name), key=lambda d: abs(math.log(d.own.value / d.others.value)), reverse=True)
         worst = own[0]

@@ -7,18 +7,11 @@ from ashlar.said import xml
 from ashlar_lab.experiment.model import TWIN
 from ashlar_lab.report import units
 from ashlar_lab.report.page import Page
-from ashlar_lab.store.run import OK, Run
+from ashlar_lab.store.run import OK
 
 _LISTED_MAX = 3000
-_BAD = ' class="bad"'
 _FOOTER = ("Peak memory is the kernel's high-water mark of one process, or the sampled sum of PSS where a run had several. Each block runs every arm once in "
            "shuffled order; ratios pair runs of one block. The A/A arm runs the baseline twice to show the noise.")
-
-
-def _listed(found: Page) -> list[Run]:
-    """The runs of the list, at most so many: failures first, then from the first block on; in their order."""
-    chosen = sorted(range(len(found.runs)), key=lambda i: (found.runs[i].state == OK, i))[:_LISTED_MAX]
-    return [found.runs[i] for i in sorted(chosen)]
 
 
 def render(found: Page) -> str:
@@ -32,7 +25,10 @@ def render(found: Page) -> str:
 
 
 def _runs(found: Page) -> str:
-    e, listed, several, whole = found.experiment, _listed(found), bool(found.analysis.machines), len(found.table)
+    e, several, whole = found.experiment, bool(found.analysis.machines), len(found.table)
+    # At most so many: failures first, then from the first block on; in their order.
+    chosen = sorted(range(len(found.runs)), key=lambda i: (found.runs[i].state == OK, i))[:_LISTED_MAX]
+    listed = [found.runs[i] for i in sorted(chosen)]
     metrics = list(dict.fromkeys([e.time_metric, "wall_s", "cpu_s", e.space_metric, "peak_rss_mib", "mean_mib"]))
     metrics += [m for m in ("others_cpu_s",) if any(m in r.metrics for r in found.runs)]
     some = len(listed) < whole
@@ -45,7 +41,8 @@ def _runs(found: Page) -> str:
         state = xml(run.state + (f": {run.reason}" if run.reason else "")) + tail
         cells = [f'<td class="text">{t}</td>' for t in texts] + [f"<td>{xml(run.value or '')}</td>", f'<td class="text">{state}</td>']
         cells += [f"<td>{units.number(run.metrics.get(m))}</td>" for m in metrics]
-        rows.append(f'<tr{"" if run.state == OK else _BAD}><th scope="row">{run.block + 1 if run.block >= 0 else "–"}</th>{"".join(cells)}</tr>')
+        bad = "" if run.state == OK else ' class="bad"'
+        rows.append(f'<tr{bad}><th scope="row">{run.block + 1 if run.block >= 0 else "–"}</th>{"".join(cells)}</tr>')
     drawn = (f'<table class="runs">\n<thead><tr>{"".join(f"<th>{xml(h)}</th>" for h in head)}</tr></thead>\n<tbody>' + "\n".join(rows) + "\n</tbody>\n</table>")
     return page.section("Every run", _folded(summary, f'<div class="scroll">{drawn}</div>', len(listed) <= 40))
 

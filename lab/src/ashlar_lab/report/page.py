@@ -77,11 +77,10 @@ def _machine_rows(machine: dict):
 
 def _commands(experiment: Experiment, runs: Sequence[Run]):
     """The command line of each arm, environment included, as one could type it."""
-    seen = set()
+    first: dict[tuple, Run] = {}
     for run in runs:
-        if run.arm[:3] in seen:
-            continue
-        seen.add(run.arm[:3])
+        first.setdefault(run.arm[:3], run)
+    for run in first.values():
         environment = " ".join(f"{k}={shlex.quote(v)}" for k, v in run.environment.items())
         label = f"{run.program} · {run.variant}" + (f" · {experiment.variant(run.variant).knob}={run.value}" if run.value is not None else "")
         yield label, f"{environment} {shlex.join(run.command)}".strip()

@@ -91,8 +91,7 @@ def _sweep_table(experiment: Experiment, analysis: Analysis, program: str) -> Ta
         row = [knob_label(settings, knob, value)]
         for variant in experiment.variants:
             own = variant.value_at(knob, value)
-            shown = own is not None or not variant.values
-            time, space = (analysis.level(program, variant.name, m, own) if shown else None for m in (experiment.time_metric, experiment.space_metric))
+            time, space = (analysis.level(program, variant.name, m, own) for m in (experiment.time_metric, experiment.space_metric))
             row.append(f"{units.number(time.mean.value)} / {units.number(space.mean.value)}" if time and space else "–")
         rows.append(tuple(row))
     heading = f"{units.title(experiment.time_metric)} / {units.title(experiment.space_metric)}"
@@ -144,14 +143,6 @@ def _curve_tables(experiment: Experiment, analysis: Analysis, program: str) -> l
     return found
 
 
-def _chosen_by_chance(experiment: Experiment) -> str:
-    """What intervals over the best of several variants do not know. Of two variants an interval with two sides knows it. Where each variant is
-    at its own best knob value, the others are lucky too."""
-    if experiment.sweeps() or len(experiment.variants) < 3:
-        return ""
-    return " The same runs chose the best: where 8 variants are equal, 1 in 10 of the others is shown to be over it."
-
-
 def _lower_bounds(experiment: Experiment, analysis: Analysis) -> Table | None:
     """Rows are programs, or knob values of a program; columns variants."""
     rows = []
@@ -160,8 +151,7 @@ def _lower_bounds(experiment: Experiment, analysis: Analysis) -> Table | None:
     for program in experiment.programs if ratios else ():
         for knob, value in settings or [(None, None)]:
             label = program.name if value is None else f"{program.name} at {knob_label(settings, knob, value)}"
-            own = [ratios.get((program.name, v.name, v.value_at(knob, value))) if v.values else ratios.get((program.name, v.name, None)) for v in experiment.variants]
-            rows.append((label, *map(units.interval, own)))
+            rows.append((label, *(units.interval(ratios.get((program.name, v.name, v.value_at(knob, value)))) for v in experiment.variants)))
     how = ("totals minus the collector time that programs reported" if all(b.attributed for b in analysis.lower_bounds)
            else "the fastest total, as programs did not all report gc_time_ms: a weaker bound")
     return made("lower-bound", f"{units.title(experiment.time_metric, False)} over the lower bound", [v.name for v in experiment.variants], rows,
@@ -176,8 +166,12 @@ def _overheads(experiment: Experiment, analysis: Analysis, metric: str) -> Table
         if own:
             rows.append((program.name, *(own.get(v.name, "–") for v in experiment.variants)))
     at = ", each at its own best knob value" if experiment.sweeps() else ""
+    # What intervals over the best of several variants do not know. Of two variants an interval with two sides knows it. Where each variant is
+    # at its own best knob value, the others are lucky too.
+    by_chance = " The same runs chose the best: where 8 variants are equal, 1 in 10 of the others is shown to be over it."
+    warned = not experiment.sweeps() and len(experiment.variants) > 2
     return made(f"overhead-{metric}", f"{units.title(metric, False)}: overhead over the best variant{at}", [v.name for v in experiment.variants], rows,
-                f"Per program; +0 % is the best. 95 % interval in brackets.{_chosen_by_chance(experiment)}")
+                f"Per program; +0 % is the best. 95 % interval in brackets.{by_chance if warned else ''}")
 
 
 def _noise(experiment: Experiment, analysis: Analysis) -> Table | None:

@@ -30,9 +30,9 @@ def bars(page: Page) -> list[str]:
     return lines
 
 
-def show(page: Page, tables: int = 4) -> None:
+def show(page: Page) -> None:
     """Print to standard output; colours and boxes only on a terminal."""
     chosen = page.headline()
-    shown, picture = (chosen, []) if chosen else (page.tables[:tables], bars(page))
+    shown, picture = (chosen, []) if chosen else (page.tables[:4], bars(page))
     shown = [*shown, *(t for t in page.tables if t.name == "machines" and t not in shown)]
     show_parts(page.verdict, shown, page.warnings, picture)

@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 from ashlar_lab.fit.ratios import Level
 from ashlar_lab.fit.trimmed import Estimate
-from ashlar_lab.metrics import SUFFIXES, TITLES, unit_of
+from ashlar_lab.metrics import TITLES, UNITS, unit_of
 
 TOO_FEW = "too few blocks"
 
@@ -18,7 +18,7 @@ def title(metric: str, with_unit: bool = True) -> str:
     """A heading such as `Peak memory (MiB)`."""
     name = TITLES.get(metric)
     if name is None:
-        words = [w for w in metric.removesuffix("_per_s").split("_") if w not in SUFFIXES]
+        words = [w for w in metric.removesuffix("_per_s").split("_") if w not in UNITS]
         name = " ".join(words).capitalize() or metric
     return f"{name} ({unit(metric)})" if with_unit and unit(metric) else name
 
@@ -43,13 +43,10 @@ def number(value: float | None) -> str:
     for limit, letter in ((1e9, "G"), (1e6, "M"), (1e4, "k")):
         if size >= limit:
             return f"{value / (1e3 if letter == 'k' else limit):.4g}{letter}"
-    if size >= 100:
-        return f"{value:.0f}" if value == int(value) else f"{value:.1f}"
-    if size >= 10:
-        return f"{value:.2f}".rstrip("0").rstrip(".") if value == int(value) else f"{value:.2f}"
-    if size == 0:
-        return "0"
-    return f"{value:.0f}" if value == int(value) else (f"{value:.3f}" if size >= 0.01 else f"{value:.2g}")
+    if value == int(value):
+        return str(int(value))
+    places = 1 if size >= 100 else 2 if size >= 10 else 3
+    return f"{value:.{places}f}" if size >= 0.01 else f"{value:.2g}"
 
 
 def level(found: Level | None) -> str:
@@ -62,10 +59,8 @@ def counted(n: int, noun: str) -> str:
     return f"{n} {noun}{'s' if n != 1 else ''}"
 
 
-def ratio(value: float | None, digits: int = 2) -> str:
-    if value is None or math.isnan(value):
-        return "–"
-    return "∞" if math.isinf(value) else f"{value:.{digits}f}"
+def ratio(value: float, digits: int = 2) -> str:
+    return "–" if math.isnan(value) else "∞" if math.isinf(value) else f"{value:.{digits}f}"
 
 
 def digits(e: Estimate) -> int:

@@ -2,7 +2,7 @@
 
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from statistics import median
 
 import numpy as np
@@ -56,12 +56,10 @@ def _curve_sentences(experiment: Experiment, analysis: Analysis) -> list[str]:
         found.append(head + _winner(experiment, c))
         second = next(curve for curve in analysis.curves if (curve.program, curve.variant) == (c.program, c.second))
         if c.delta_c and c.delta_c.excludes(0.0) and abs(c.delta_c.value) > analysis.floor(experiment.space_metric) * second.c.value:
-            word, (least, most) = "less" if c.delta_c.value < 0 else "more", _sizes(c.delta_c)
-            found.append(f"{head}{c.first}'s least space is {abs(c.delta_c.value):.0f} {c.delta_c.unit} {word} ({least:.0f} to {most:.0f}): live data is the same, so this is fragmentation.")
+            found.append(f"{head}{c.first}'s least space is {_amount(c.delta_c, '{:.0f}'.format)}: live data is the same, so this is fragmentation.")
         if c.delta_a and math.isfinite(c.delta_a.high):
             if c.delta_a.excludes(0.0) and abs(c.delta_a.value) > c.floor * second.a.value:
-                word, (least, most) = "less" if c.delta_a.value < 0 else "more", map(units.number, _sizes(c.delta_a))
-                found.append(f"{head}Without collection {c.first} would take {units.number(abs(c.delta_a.value))} {c.delta_a.unit} {word} ({least} to {most}).")
+                found.append(f"{head}Without collection {c.first} would take {_amount(c.delta_a, units.number)}.")
             else:
                 found.append(f"{head}No difference in the time without collection is shown (Δa {units.number(c.delta_a.value)} {c.delta_a.unit}, {units.number(c.delta_a.low)} to {units.number(c.delta_a.high)}).")
     for curve in analysis.curves:
@@ -111,9 +109,10 @@ def _short(e: Estimate) -> str:
     return f"{units.ratio(e.value)} ({units.ratio(e.low)} to {units.ratio(e.high)})"
 
 
-def _sizes(e: Estimate) -> list[float]:
-    """The ends of an interval that excludes zero, the smaller one first, as amounts."""
-    return sorted((abs(e.low), abs(e.high)))
+def _amount(e: Estimate, write: Callable[[float], str]) -> str:
+    """`15 MiB less (12 to 18)`: a difference whose interval excludes zero."""
+    least, most = sorted((abs(e.low), abs(e.high)))
+    return f"{write(abs(e.value))} {e.unit} {'less' if e.value < 0 else 'more'} ({write(least)} to {write(most)})"
 
 
 def _misled_sentences(experiment: Experiment, analysis: Analysis) -> list[str]:
@@ -266,25 +265,26 @@ def _drift(experiment: Experiment, good: _Good) -> list[str]:
     """The whole machine getting slower or faster during the measurement: medians of the first and last third of each machine's
     blocks."""
     time = good.column(experiment.time_metric)
-    blocks = np.unique(good.block)
+    blocks, first_run, block_of_run = np.unique(good.block, return_index=True, return_inverse=True)
     if len(blocks) < 6:
         return []
-    machine_of = good.machine[np.unique(good.block, return_index=True)[1]]
+    machine_of = good.machine[first_run]
     place = np.zeros(len(blocks), int)
     for machine in np.unique(machine_of):
         own = np.flatnonzero(machine_of == machine)
         place[own[:len(own) // 3]], place[own[len(own) - len(own) // 3:]] = 1, 2
-    of_run = place[np.searchsorted(blocks, good.block)]
+    of_run = place[block_of_run]
     moved = []
     for arm, machine in np.unique(np.stack([good.arm, good.machine]), axis=1).T[:_DRIFT_GROUPS]:
         own = (good.arm == arm) & (good.machine == machine)
         first, last = time[own & (of_run == 1)], time[own & (of_run == 2)]
         if len(first) and len(last) and min(first.min(), last.min()) > 0:
             moved.append(math.log(np.median(last) / np.median(first)))
-    if moved and abs(median(moved)) > math.log(1.05):
-        return [f"The machine{'s' if len(np.unique(machine_of)) > 1 else ''} {'slowed down' if median(moved) > 0 else 'sped up'} by {units.percent(abs(math.expm1(median(moved))), signed=False)} from the first to the last third "
-                "of the measurement. Pairing within blocks removes most of that; a repeat on a quiet machine removes all."]
-    return []
+    drift = median(moved) if moved else 0.0
+    if abs(drift) <= math.log(1.05):
+        return []
+    return [f"The machine{'s' if len(np.unique(machine_of)) > 1 else ''} {'slowed down' if drift > 0 else 'sped up'} by {units.percent(abs(math.expm1(drift)), signed=False)} "
+            "from the first to the last third of the measurement. Pairing within blocks removes most of that; a repeat on a quiet machine removes all."]
 
 
 def sampling_cost(runs: Sequence[Run]) -> str | None:
@@ -304,10 +304,7 @@ def other_processes(runs: Sequence[Run]) -> str | None:
 
 def missing(runs: Sequence[Run]) -> list[str]:
     """What this machine could not measure, and why."""
-    found: dict[str, str] = {}
-    for run in runs:
-        found.update(run.missing)
     by_reason: dict[str, list[str]] = {}
-    for name, why in found.items():
+    for name, why in {name: why for run in runs for name, why in run.missing.items()}.items():
         by_reason.setdefault(why, []).append(name)
     return [f"{', '.join(sorted(names))}: {why}." for why, names in by_reason.items()]

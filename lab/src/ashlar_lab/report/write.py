@@ -26,10 +26,10 @@ def write(page: Page, base: Path, forms: Sequence[str]) -> list[Path]:
     written = []
     for form in forms:
         if form in _TEXTS:
-            written += [put(_beside(base, suffix), make(page)) for suffix, make in _TEXTS[form].items()]
+            written += [put(base.with_name(base.name + suffix), make(page)) for suffix, make in _TEXTS[form].items()]
         else:
             draw = svg_file if form == "svg" else png_file
-            written += [put(_beside(base, f"-{f.name}.{form}"), draw(f.chart)) for f in page.figures]
+            written += [put(base.with_name(f"{base.name}-{f.name}.{form}"), draw(f.chart)) for f in page.figures]
     return written
 
 
@@ -48,7 +48,3 @@ def _png_maker():
     except ImportError:
         raise BadInput("PNG needs the package resvg-py; pip install 'ashlar-lab[png]', or leave png out of --form") from None
     return resvg_py
-
-
-def _beside(base: Path, suffix: str) -> Path:
-    return base.with_name(base.name + suffix)
