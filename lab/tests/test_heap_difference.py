@@ -179,7 +179,7 @@ def test_many_lines_are_corrected_for():
     rng = np.random.default_rng(11)
     wrong = 0
     for _ in range(20):
-        tests = [(evidence.Evidence(None, None, came, 8 - came, 0, 0, 0, 0).grew_p, 8) for came in rng.binomial(8, 0.5, 400)]
+        tests = [(evidence.sign_p(came, 8 - came), 8) for came in rng.binomial(8, 0.5, 400)]
         wrong += any(p <= 0.05 for p in evidence.corrected(tests))
     assert wrong <= 2
     # A line with too few samples to show anything takes nothing from one that has enough.

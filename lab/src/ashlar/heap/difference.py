@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from ashlar.amounts import memory
 from ashlar.errors import BadInput
 from ashlar.heap import evidence, profile
-from ashlar.heap.evidence import ERROR_RATE, Evidence, above, corrected
+from ashlar.heap.evidence import ERROR_RATE, Evidence, above, corrected, sign_p
 from ashlar.heap.profile import Amounts, Frame, Group, Profile
 
 LEAK, POSSIBLE, GREW, SHRANK, STEADY, UNDECIDED = "leak", "possible leak", "grew", "shrank", "steady", "undecided"
@@ -114,8 +114,9 @@ def _lines(d: Difference) -> list[Line]:
             found[lines[sample.site]].append(sample)
     names = list({**groups[1], **groups[0]})
     told = [evidence.of_line(d.before, d.after, d.span, d.same_process, samples[0][name], samples[1][name]) for name in names]
-    chances = [corrected(tests) for tests in ([(e.grew_p, e.came + e.went) for e in told], [(e.shrank_p, e.came + e.went) for e in told],
-                                              [(e.kept_p, e.found_live + e.went) for e in told])]
+    # How likely a steady line is to grow as much, to shrink as much, and to grow as much by what is known to live.
+    pairs = ([(e.came, e.went) for e in told], [(e.went, e.came) for e in told], [(e.found_live, e.went) for e in told])
+    chances = [corrected([(sign_p(more, less), more + less) for more, less in some]) for some in pairs]
     lines = [_line(d, groups[0].get(name), groups[1].get(name), *rest) for name, *rest in zip(names, told, *chances)]
     order = {LEAK: 0, POSSIBLE: 1, GREW: 2, UNDECIDED: 2, STEADY: 3, SHRANK: 3}
     return sorted(lines, key=lambda line: (order[line.judged], -line.evidence.growth.value, line.frame.place))

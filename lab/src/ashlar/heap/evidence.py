@@ -33,20 +33,6 @@ class Evidence:
         """Of those that came."""
         return self.early + self.late
 
-    @property
-    def grew_p(self) -> float:
-        """One-sided, of a steady line having done at least this."""
-        return sign_p(self.came, self.went)
-
-    @property
-    def kept_p(self) -> float:
-        """The same with what is known to live in place of all that came."""
-        return sign_p(self.found_live, self.went)
-
-    @property
-    def shrank_p(self) -> float:
-        return sign_p(self.went, self.came)
-
 
 def of_line(before: Profile, after: Profile, span: int, same_process: bool, first: Sequence[Sample], second: Sequence[Sample]) -> Evidence:
     """`first` and `second` are the line's live samples in each profile, `span` is that of `Difference`."""
@@ -83,15 +69,8 @@ def _key(p: Profile, s: Sample) -> tuple:
 # ── Chance ─────────────────────────────────────────────────────────────────
 
 def sign_p(more: int, less: int) -> float:
-    """That of so many tosses of a coin at least `more` fall on its side."""
-    n, least = more + less, max(more, less + 1)
-    term = math.exp(math.lgamma(n + 1) - math.lgamma(least + 1) - math.lgamma(n - least + 1) - n * math.log(2)) if least <= n else 0.0
-    tail, k = 0.0, least
-    while k <= n and term > tail * 1e-17:
-        tail += term
-        term *= (n - k) / (k + 1)
-        k += 1
-    return min(tail, 1.0) if more > less else 1.0 - tail
+    """That of so many tosses of a coin at least `more` fall on its side: the binomial distribution's tail, as an incomplete beta function."""
+    return _beta_below(0.5, more, less + 1) if more else 1.0
 
 
 def above(yes: int, no: int, share: float) -> float:
