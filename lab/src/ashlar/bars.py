@@ -1,7 +1,7 @@
 """A tree as bars: each hangs from the one above it, and is as wide as its bytes. One SVG element; point at a bar to read it."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from ashlar.said import xml
 
@@ -12,8 +12,7 @@ _LEAST_PIXELS = 1.5
 _LETTER = 6.6
 
 
-@dataclass(frozen=True)
-class Bar:
+class Bar(NamedTuple):
     """`told` is what a reader sees who points at it; `hue` is in degrees, that of the label where there is none."""
 
     label: str

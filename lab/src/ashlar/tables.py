@@ -3,8 +3,8 @@
 import shutil
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import zip_longest
+from typing import NamedTuple
 
 from ashlar.said import markdown, markdown_cell, one_line, say, visible
 
@@ -12,8 +12,7 @@ _BOLD, _GREEN, _YELLOW, _PLAIN = "\x1b[1m", "\x1b[1;32m", "\x1b[33m", "\x1b[0m"
 _NARROWEST = 8
 
 
-@dataclass(frozen=True)
-class Table:
+class Table(NamedTuple):
     """A heading row and body rows; the first column is a label, and those with "path" in their heading are text too; the others are right-aligned."""
 
     name: str

@@ -8,7 +8,7 @@ posterior probabilities that what was made early is still there, that the growth
 
 import math
 from collections import defaultdict
-from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from ashlar.amounts import memory
 from ashlar.errors import BadInput
@@ -27,8 +27,7 @@ _FEW_SAMPLES = 6
 _CERTAIN_ERRORS = 4.0  # a growth of so many standard errors is one, however few the samples: of objects larger than the period
 
 
-@dataclass(frozen=True)
-class Line:
+class Line(NamedTuple):
     """One line of Ruby in both profiles, judged. `score` is that of a leak, from 0 to 1; `stack` is how it is mostly reached."""
 
     frame: Frame
@@ -47,8 +46,7 @@ class Line:
         return max(self.after.allocated.bytes.value - self.before.allocated.bytes.value, 0.0)
 
 
-@dataclass(frozen=True)
-class Difference:
+class Difference(NamedTuple):
     """Two profiles, the earlier one first. `same_process` says whether they are of one process: only then can a leak be told."""
 
     before: Profile
@@ -102,7 +100,7 @@ def compare(before: Profile, after: Profile) -> Difference:
     if same and a.sampling_since_ns != b.sampling_since_ns:
         raise BadInput(f"sampling was stopped and begun again between {a.source} and {b.source}; take both without a pause")
     found = Difference(before, after, same, ())
-    return replace(found, lines=tuple(_lines(found)))
+    return found._replace(lines=tuple(_lines(found)))
 
 
 def _lines(d: Difference) -> list[Line]:

@@ -3,8 +3,8 @@
 import math
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 from statistics import median
+from typing import NamedTuple
 
 from ashlar.amounts import Estimate
 from ashlar.heap.image import Sample
@@ -13,8 +13,7 @@ from ashlar.heap.profile import Profile
 ERROR_RATE = 0.05
 
 
-@dataclass(frozen=True)
-class Evidence:
+class Evidence(NamedTuple):
     """What the samples of one line say. `growth` is that of live bytes. `came` and `went` are the live samples that only the second and
     only the first profile has; `early` and `late` are those that came and were found live by the last full collection, made in the first
     and the second half of the interval before it; `old` were old in the first profile, and `old_gone` of them are gone."""

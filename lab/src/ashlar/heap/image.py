@@ -10,7 +10,6 @@ import os
 import struct
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
@@ -89,8 +88,7 @@ _DIRECTORY, _DIRECTORY_ENTRY = 128, struct.Struct("<QIIII")
 _COMMAND, _RUBY = 1024, 2048
 
 
-@dataclass(frozen=True)
-class Image:
+class Image(NamedTuple):
     """One image. `period_bytes` is the mean number of bytes between two samples, 0 when nothing was sampled. `numbers` has those of
     `NUMBERS` that the writer knew: `major_count` is of all that are not minor, `full_count` of those among them that are full.
     `full_collection` is the number of the latest full collection that is over, 0 for none: a live sample that was made before it was found live by it. `stacks` has the caller, the frame and the line of each node, `samples` only places that are not empty.
@@ -257,7 +255,7 @@ def read_process(pid: int, tables: bool = True) -> Image:
         image = _read_unchanged(source, descriptor, tables)
     finally:
         os.close(descriptor)
-    return image if image.command else replace(image, command=_command_of(pid))
+    return image if image.command else image._replace(command=_command_of(pid))
 
 
 def _read_unchanged(source: str, descriptor: int, tables: bool) -> Image:

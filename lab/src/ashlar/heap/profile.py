@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Callable, Hashable, Iterable, Sequence
-from dataclasses import dataclass
 from functools import cache
 from typing import NamedTuple
 
@@ -99,8 +98,7 @@ def total(parts: Iterable[Amounts]) -> Amounts:
     return Amounts(added(live), added(allocated), tuple(map(sum, zip(*died))))
 
 
-@dataclass(frozen=True)
-class Site:
+class Site(NamedTuple):
     """One stack, class, kind and width. `stack` has the innermost frame first; empty, nothing of Ruby's was running."""
 
     stack: tuple[Frame, ...]
@@ -128,8 +126,7 @@ class Site:
         return self.stack or (_NOTHING,)
 
 
-@dataclass(frozen=True)
-class Profile:
+class Profile(NamedTuple):
     """An image's samples, resolved. `weights` has what a sample of each size stands for."""
 
     image: Image
@@ -190,8 +187,7 @@ def _amounts(entry: images.Site, period: int, live: Sum) -> Amounts:
 
 # ── Sums ───────────────────────────────────────────────────────────────────
 
-@dataclass(frozen=True)
-class Group:
+class Group(NamedTuple):
     """Sites that have something in common: a line, a class, a width."""
 
     name: Hashable

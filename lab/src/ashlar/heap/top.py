@@ -4,8 +4,8 @@ import contextlib
 import shutil
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from ashlar import amounts, processes
 from ashlar.errors import BadInput
@@ -15,8 +15,7 @@ from ashlar.said import one_line, say, visible
 from ashlar.tables import Table, table_text
 
 
-@dataclass(frozen=True)
-class Reading:
+class Reading(NamedTuple):
     """A process's numbers at one moment. `cpu_s` is its CPU time so far; RSS and swap are the kernel's, and so is `memory`, from smaps_rollup,
     which is empty where that may not be read."""
 
@@ -32,8 +31,7 @@ class Reading:
         return self.image.numbers.get(name, 0)
 
 
-@dataclass(frozen=True)
-class Rates:
+class Rates(NamedTuple):
     """Between two readings, or since the process began where there is one. `collector_share` is of the process's CPU time."""
 
     seconds: float

@@ -1,7 +1,7 @@
 """What is said and listed of a dump, before it takes a form."""
 
-from dataclasses import dataclass
 from itertools import islice
+from typing import NamedTuple
 
 from ashlar import amounts
 from ashlar.tables import Table
@@ -13,8 +13,7 @@ _BRANCHES = 60
 _KEPT = ("kept by the line above it", "objects", "own", "retained", "of the heap")
 
 
-@dataclass(frozen=True)
-class Content:
+class Content(NamedTuple):
     """All parts of a report in reading order. `asked` are the tables that answer what was asked for, `told` is what the program that reads dumps said."""
 
     title: str

@@ -3,9 +3,9 @@
 import os
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import cache, cached_property, partial
 from pathlib import Path
+from typing import NamedTuple
 
 from ashlar import processes
 
@@ -27,8 +27,7 @@ def some_of(bits: int) -> bytes:
     return bytes(byte & bits != 0 for byte in range(256))
 
 
-@dataclass(frozen=True)
-class Mapping:
+class Mapping(NamedTuple):
     start: int
     end: int
     permissions: str

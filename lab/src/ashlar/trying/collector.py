@@ -6,7 +6,6 @@ import os
 import signal
 import time
 from collections.abc import Iterable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
@@ -23,8 +22,7 @@ class Moment(NamedTuple):
     collector_ns: int
 
 
-@dataclass(frozen=True)
-class Collected:
+class Collected(NamedTuple):
     """Sums over processes. `silent` is how many of them did not say what they had done at the end."""
 
     collections: int

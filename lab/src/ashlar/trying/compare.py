@@ -3,7 +3,7 @@
 import math
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from ashlar import amounts
 from ashlar.trying.rubies import ASHLAR, STOCK
@@ -16,8 +16,7 @@ ONE_RUN = {"memory": 0.05, "time": 0.10, "requests": 0.30}
 OTHERS = 0.1
 
 
-@dataclass(frozen=True)
-class Figure:
+class Figure(NamedTuple):
     """A number of every run. `kind` is which of ONE_RUN it is judged by, none for what is only shown; `headline` is how the verdict calls it."""
 
     name: str

@@ -2,7 +2,6 @@
 
 import shlex
 from collections.abc import Sequence
-from dataclasses import replace
 
 from ashlar import page, palette
 from ashlar.chart import Chart, thinned
@@ -31,7 +30,7 @@ _STYLE = """
 def render(found: Found) -> str:
     first, *rest = report.facts(found)
     title = "With and without Ashlar" if len(found.sides) == 2 else f"On {NAMES[found.sides[0]]}"
-    table = replace(report.table(found), title="Figures")
+    table = report.table(found)._replace(title="Figures")
     parts = [page.verdict(found.verdict), page.warnings(found.warnings), page.section("Memory over time", _figure(found)), page.table(table),
              page.section("How it was measured", page.facts(rest))]
     return page.page(f"{title}: {_short(found.plan.command)}", parts, style=palette.css_of_reader() + _STYLE,

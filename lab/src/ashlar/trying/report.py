@@ -4,7 +4,7 @@ import json
 import math
 import shlex
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from typing import NamedTuple
 
 from ashlar import amounts
 from ashlar.chart import stretches
@@ -19,8 +19,7 @@ _LEVELS = " ▁▂▃▄▅▆▇█"
 _ROWS = 4
 
 
-@dataclass(frozen=True)
-class Found:
+class Found(NamedTuple):
     """All that a report needs."""
 
     plan: Plan
@@ -147,10 +146,10 @@ def as_json(found: Found) -> str:
 def _run(run: Run) -> dict:
     return {"side": run.side, "round": run.round, "window_s": run.window_s, "ready_s": run.ready_s, "cpu_s": run.cpu_s, "others": run.others,
             "status": run.status, "interrupted": run.interrupted,
-            "programs": run.seen.programs, "collected": asdict(run.collected) if run.collected else None,
+            "programs": run.seen.programs, "collected": run.collected._asdict() if run.collected else None,
             "statuses": dict(run.answered.statuses) if run.answered else None, "failures": dict(run.answered.failures) if run.answered else None,
             "latencies_s": [_finite(v) for v in run.answered.latencies_s] if run.answered else None,
-            "samples": [asdict(sample) for sample in run.samples]}
+            "samples": [sample._asdict() for sample in run.samples]}
 
 
 def _finite(value: float) -> float | None:

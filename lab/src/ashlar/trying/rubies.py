@@ -7,8 +7,8 @@ import subprocess
 import sys
 from collections import defaultdict
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from ashlar.errors import BadInput
 from ashlar.said import one_line
@@ -37,8 +37,7 @@ _ELSEWHERE = (".rbenv/versions/*/bin", ".asdf/installs/ruby/*/bin", ".local/shar
 _FROM_ROOT = ("opt/rubies/*/bin", "usr/local/rbenv/versions/*/bin", "opt/ruby*/bin")
 
 
-@dataclass(frozen=True)
-class Ruby:
+class Ruby(NamedTuple):
     """`program` is the file that its processes run; `gems` and `programs` are the folders of gems and of their programs, the first ones first."""
 
     program: Path

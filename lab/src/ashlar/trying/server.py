@@ -7,8 +7,8 @@ import os
 import socket
 import time
 from collections.abc import Iterable
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 from urllib.parse import urlsplit
 
 from ashlar.errors import BadInput
@@ -18,8 +18,7 @@ _ANSWER_S = 5.0
 _FREE_S = 20.0
 
 
-@dataclass(frozen=True)
-class Address:
+class Address(NamedTuple):
     host: str
     port: int
 

@@ -5,6 +5,7 @@ import threading
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NamedTuple
 
 from ashlar import processes
 from ashlar.processes import TICKS_PER_S, Stat
@@ -16,8 +17,7 @@ _SHARE, _LEAST_S = 0.04, 0.05
 _FIRST_S, _FIRST_SHARE, _FIRST_LEAST_S = 3.0, 0.1, 0.01
 
 
-@dataclass(frozen=True)
-class Sample:
+class Sample(NamedTuple):
     """Sums over the processes of the command at one moment, in seconds since its start. `workers` have a parent that runs the same program."""
 
     at_s: float
