@@ -98,26 +98,19 @@ def of_heap(heap: Heap) -> dict[str, Amount]:
 def sort_of(mapping: Mapping, before: Mapping | None, stack_pointers: list[int]) -> str:
     """What a mapping is for, by its name, its rights and its neighbour."""
     path, permissions = mapping.path, mapping.permissions
-    if "rb_yjit" in path or "rb_jit" in path or "rjit" in path:
-        return JIT
-    if path.startswith("[stack") or "stack" in path.lower() and path.startswith("[anon") or "fiber_pool" in path:
-        return STACKS
-    if path == "[heap]" or "malloc" in path and path.startswith("[anon"):
-        return LIBC
-    if path.startswith("/"):
-        return FILES
-    if path:
-        return OTHER
-    if any(mapping.start <= pointer < mapping.end for pointer in stack_pointers):
-        return STACKS
-    if "x" in permissions:
-        return JIT
-    if mapping.start % _ARENA_BYTES == 0 and "w" in permissions:
-        return LIBC
-    # What a file's data needs beyond the file is mapped right behind it.
-    if before and before.end == mapping.start and before.path.startswith("/") and "w" in before.permissions:
-        return FILES
-    return OTHER
+    signs = (
+        (JIT, "rb_yjit" in path or "rb_jit" in path or "rjit" in path),
+        (STACKS, path.startswith("[stack") or "stack" in path.lower() and path.startswith("[anon") or "fiber_pool" in path),
+        (LIBC, path == "[heap]" or "malloc" in path and path.startswith("[anon")),
+        (FILES, path.startswith("/")),
+        (OTHER, path),
+        (STACKS, any(mapping.start <= pointer < mapping.end for pointer in stack_pointers)),
+        (JIT, "x" in permissions),
+        (LIBC, mapping.start % _ARENA_BYTES == 0 and "w" in permissions),
+        # What a file's data needs beyond the file is mapped right behind it.
+        (FILES, before and before.end == mapping.start and before.path.startswith("/") and "w" in before.permissions),
+    )
+    return next((kind for kind, is_seen in signs if is_seen), OTHER)
 
 
 def elsewhere(process: Process, outline: Outline) -> dict[str, Amount]:

@@ -6,6 +6,7 @@ A page is the child's own when no other process has it. What was written on it i
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from itertools import compress
 
 from ashlar.shared.heap import CELLS, EMPTY, LARGE, PAYLOADS, Heap
 from ashlar.shared.kinds import FILES, JIT, LIBC, OTHER, STACKS, parts_elsewhere
@@ -71,8 +72,7 @@ def compare(parent: Heap, child: Heap) -> Written:
         has = number < len(parent)
         masks, types = _block(parent, child, number, parent.element_bytes(number) if has else None)
         held = parent.pages(number) if has else bytes(len(own))
-        pages = [at for at, is_own in enumerate(own) if is_own]
-        found.add((masks[at] for at in pages), (held[at] & PRESENT != 0 for at in pages))
+        found.add(compress(masks, own), (page & PRESENT != 0 for page in compress(held, own)))
         for name, count in types.items():
             found.types[name] = found.types.get(name, 0) + count
     for kind, start, end in parts_elsewhere(child.process, child.outline):
