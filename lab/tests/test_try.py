@@ -445,7 +445,7 @@ def test_a_request_that_is_never_answered_fails():
 
 def a_run(side, number=1, mib=100.0, cpu_s=1.0, **more) -> Run:
     samples = [Sample(at / 10, round(mib * MIB), 0, 1, 0, 0.0) for at in range(11)]
-    return Run(side, number, Seen(samples, {"/ruby": 1}), (0.0, 1.0), cpu_s=cpu_s, listened=True, **more)
+    return Run(side, number, Seen(samples, {"/ruby": 1}), (0.0, 1.0), cpu_s=cpu_s, **more)
 
 
 def figure(name, *runs):

@@ -62,7 +62,7 @@ def facts(found: Found) -> list[str]:
         seconds = plan.seconds or ASK_S
         lines.append(f"asked{many} at {asked[0].address} for {_paths(plan.paths)}: {plan.rate_per_s:g} requests a second for {seconds:.0f} s{chosen}, "
                      f"after {plan.in_turn} one by one and {plan.warm_up_s:g} s to warm up")
-    elif any(run.listened for run in found.runs):
+    elif any(run.ready_s is not None for run in found.runs):
         seconds = max(run.window_s[1] - (run.ready_s or 0) for run in found.runs)
         lines.append(f"watched{many} for {seconds:.0f} s from when it listened, and asked nothing; add --get / to have it asked")
     elif any(run.ended for run in found.runs):

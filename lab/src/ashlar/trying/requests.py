@@ -89,12 +89,11 @@ class _Client:
                 asked.append(asyncio.create_task(self._one(number, at)))
             await asyncio.wait(asked, timeout=_LATE_S)
 
-        async def until_the_server_ends() -> None:
-            while goes_on():
-                await asyncio.sleep(0.2)
-
-        first, _ = await asyncio.wait([asyncio.create_task(each_when_it_is_due()), asyncio.create_task(until_the_server_ends())], return_when=asyncio.FIRST_COMPLETED)
-        first.pop().result()
+        all_asked = asyncio.create_task(each_when_it_is_due())
+        while not all_asked.done() and goes_on():
+            await asyncio.wait([all_asked], timeout=0.2)
+        if all_asked.done():
+            all_asked.result()
         self._close()
 
     async def in_turn(self, count: int, limit_s: float, goes_on: Callable[[], bool]) -> None:

@@ -52,12 +52,11 @@ class Run:
     round: int
     seen: Seen
     window_s: tuple[float, float] = (0.0, 0.0)
-    ready_s: float | None = None
+    ready_s: float | None = None  # until a server answered or, where nothing is asked, listened
     cpu_s: float = 0.0
     collected: Collected | None = None
     answered: Answered | None = None
     address: Address | None = None
-    listened: bool = False
     status: int | None = None  # of a command that has ended by itself
     wall_s: float = 0.0
     others: float = 0.0  # the share of this machine's processors that other programs used meanwhile
@@ -118,7 +117,7 @@ class _OneRun:
     def go(self) -> None:
         if self._plan.paths:
             self._run.address = self._wait_for_server()
-            self._run.ready_s, self._run.listened = self._now(), True
+            self._run.ready_s = self._now()
             self._plan.ports.add(self._run.address)
             self._warm_up(self._run.address)
             self._ask(self._run.address)
@@ -207,7 +206,7 @@ class _OneRun:
                 looked = time.monotonic()
                 addresses, refused = server.listening(self._process.pids())
                 if addresses or refused:
-                    self._run.listened, self._run.ready_s, until = True, self._now(), time.monotonic() + WATCH_S
+                    self._run.ready_s, until = self._now(), time.monotonic() + WATCH_S
                     self._plan.ports.update(addresses)
             if until is not None and time.monotonic() >= until:
                 break
