@@ -155,7 +155,7 @@ def signed(ratio: float) -> str:
     return f"{100 * (ratio - 1):+.1f} %".replace("-", "−")
 
 
-def warnings(runs: Sequence[Run], found: Sequence[Figure], rounds: int) -> list[str]:
+def warnings(runs: Sequence[Run], rounds: int) -> list[str]:
     """What keeps the figures from being believed."""
     said = []
     sides = {run.side for run in runs}

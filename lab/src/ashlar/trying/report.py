@@ -41,7 +41,7 @@ class Found(NamedTuple):
         more = [f"LD_PRELOAD={self.preloaded} was set for both; Ashlar is its own malloc, so try it without"] if self.preloaded else []
         versions = {ruby.version for ruby in self.rubies.values()}
         more += [f"the two are different versions of Ruby, {' and '.join(sorted(versions))}: not all of the difference is the collector's"] if len(versions) > 1 else []
-        return [*compare.warnings(self.runs, self.figures, self.rounds), *more]
+        return [*compare.warnings(self.runs, self.rounds), *more]
 
     @property
     def sides(self) -> list[str]:
