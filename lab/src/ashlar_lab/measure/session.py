@@ -30,7 +30,7 @@ def measure(experiment: Experiment, store_path: Path, resume: bool = False, quie
                 checked.append(run)
                 progress.ended(run)
         store = Store.create(store_path, experiment, {**here, "contenders": checks.contenders(experiment)})
-        store.add_all(checked)
+        store.add(*checked)
     with store, Progress(experiment, quiet) as progress:
         try:
             _run_blocks(experiment, store, progress)

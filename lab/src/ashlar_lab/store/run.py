@@ -1,7 +1,5 @@
 """One run: what was started, what came out, what it cost."""
 
-import dataclasses
-import json
 from dataclasses import dataclass, field
 
 from ashlar_lab.experiment.model import Arm
@@ -45,14 +43,6 @@ class Run:
     started: str = ""
     load: float = 0.0
     machine: str = ""
-
-    def to_json(self) -> str:
-        """All of it as one line of text."""
-        return json.dumps(dataclasses.asdict(self))
-
-    @staticmethod
-    def from_json(text: str) -> "Run":
-        return Run.of(json.loads(text))
 
     @staticmethod
     def of(raw: dict) -> "Run":

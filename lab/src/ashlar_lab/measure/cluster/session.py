@@ -60,9 +60,7 @@ def _continued(store: Store, experiment: Experiment, parcel: Parcel) -> Store:
             raise BadInput(f"{path} has changed since {store.path} was begun (SHA-256 {before[path][:12]}, now {digest[:12]}); "
                            "bring it back, or begin a new store")
     store.name_machine(socket.gethostname())
-    for block, (_, runs) in store.blocks().items():
-        if runs < len(experiment.arms()):
-            store.drop_block(block)
+    store.drop_blocks_below(len(experiment.arms()))
     return store
 
 
@@ -155,9 +153,9 @@ class _Session:
             self.progress.says(f"{machine} takes no part: {said['refused']}")
             self.todo.appendleft(block)
             return
-        checks, runs = ([dataclasses.replace(Run.from_json(run), machine=machine) for run in said[kind]] for kind in ("checks", "runs"))
+        checks, runs = ([Run.of({**run, "machine": machine}) for run in said[kind]] for kind in ("checks", "runs"))
         known = machine in self._joined(machine, said["address"], said["facts"])
-        self.store.add_all(came := runs if known else checks + runs)
+        self.store.add(*(came := runs if known else checks + runs))
         for run in came:
             self._note(run)
             self.progress.failed(run)
@@ -171,8 +169,7 @@ class _Session:
         if {a for a, name in self.machines.items() if name == machine and a != address} & self.cluster.workers().keys():
             raise Unfinished(f"two workers are both called {machine}; start them with --name")
         if self.store is None:
-            self.store = Store.create(self.path, self.experiment, facts)
-            self.store.set_files(self.parcel.digests)
+            self.store = Store.create(self.path, self.experiment, facts, self.parcel.digests)
         known = self.store.machines()
         if address not in self.machines:
             try:
