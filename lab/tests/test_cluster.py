@@ -10,7 +10,6 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 from conftest import PYTHON, make_run
@@ -367,7 +366,7 @@ def test_a_worker_beyond_loopback_without_tls_ends_the_run_before_anything_is_se
             raise AssertionError("the files were sent")
 
     cluster = Cluster("tcp://127.0.0.1:8786")
-    cluster._bench, cluster._client = SimpleNamespace(workers=None), Scheduler()
+    cluster._client = Scheduler()
     assert cluster.workers() == Scheduler.found
     Scheduler.found["tcp://192.0.2.7:1"] = ("there", 1)
     with pytest.raises(BadInput, match="the worker there: 192.0.2.7 is not on this machine and the connection is not encrypted"):

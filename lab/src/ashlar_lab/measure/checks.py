@@ -37,8 +37,8 @@ def contenders(experiment: Experiment) -> dict[str, dict]:
     """What each variant really is: executable, version, package of its library."""
     found = {}
     for variant in experiment.variants:
-        starts = [variants.start_of(experiment, p, variant, variant.middle_value()) for p in experiment.programs]
-        executables = {s.command[0]: machine.version_of(variants.executable(s) or s.command[0] if s.path else s.command[0], variant.directory or p.directory)
+        starts = [variants.start_of(p, variant, variant.middle_value()) for p in experiment.programs]
+        executables = {s.command[0]: machine.version_of(variants.executable(s), variant.directory or p.directory)
                        for s, p in zip(starts, experiment.programs)}
         found[variant.name] = {
             "executables": executables,

@@ -1,22 +1,32 @@
 """The progress line: what runs now, how far, how long still; of several machines, who takes part."""
 
+import contextlib
 import sys
 import time
 from statistics import fmean
 
-from rich.progress import BarColumn, Progress as Bar, TimeElapsedColumn
+from rich.console import Console
+from rich.progress import BarColumn, Progress as Bar, TextColumn, TimeElapsedColumn
+from rich.text import Text
 
-from ashlar_lab.console import Column, Terminal
+from ashlar.said import one_line, visible
 from ashlar_lab.experiment.model import Arm, Experiment
 from ashlar_lab.store.run import OK, Run
 
 
-class _Line:
+class _Column(TextColumn):
+    """What fills its fields is text: no markup, no names of emoji."""
+
+    def render(self, task) -> Text:
+        return Text(one_line(self.text_format.format(task=task)), style=self.style, justify=self.justify)
+
+
+class _Line(contextlib.AbstractContextManager):
     """Shown on standard error when that is a terminal."""
 
-    def __init__(self, experiment: Experiment, quiet: bool, stage: str, *more: Column, **fields: str):
-        self._stop, self._quiet, self._console = experiment.stop, quiet, Terminal(stderr=True)
-        self._bar = Bar(Column("{task.fields[stage]}"), BarColumn(), Column("{task.percentage:>3.0f} %"), TimeElapsedColumn(), Column("{task.fields[left]}"), *more,
+    def __init__(self, experiment: Experiment, quiet: bool, stage: str, *more: _Column, **fields: str):
+        self._stop, self._quiet, self._console = experiment.stop, quiet, Console(stderr=True)
+        self._bar = Bar(_Column("{task.fields[stage]}"), BarColumn(), _Column("{task.percentage:>3.0f} %"), TimeElapsedColumn(), _Column("{task.fields[left]}"), *more,
                         console=self._console, disable=quiet or not sys.stderr.isatty(), transient=True)
         self._task = self._bar.add_task("", total=None, stage=stage, left="", **fields)
 
@@ -29,7 +39,7 @@ class _Line:
 
     def says(self, text: str) -> None:
         if not self._quiet:
-            self._console.print(text, soft_wrap=True)
+            self._console.print(Text(visible(text)), soft_wrap=True)
 
 
 class Progress(_Line):
@@ -38,7 +48,7 @@ class Progress(_Line):
     LINE_EVERY_S = 60.0
 
     def __init__(self, experiment: Experiment, quiet: bool = False):
-        super().__init__(experiment, quiet, "starting", Column("{task.fields[arm]}", "dim"), arm="")
+        super().__init__(experiment, quiet, "starting", _Column("{task.fields[arm]}", "dim"), arm="")
         self._runs = len(experiment.arms()) * self._stop.blocks_max
         self._done = 0  # runs of blocks; a block ends before the next begins
         self._seconds: list[float] = []
@@ -55,7 +65,7 @@ class Progress(_Line):
     def ended(self, run: Run) -> None:
         self._note(run)
         if run.state != OK and not self._quiet:
-            self._console.marked(f"{run.state}:", "yellow", f"{run.arm.label()}: {run.reason}")
+            self._console.print(Text.assemble((f"{run.state}:", "yellow"), visible(f" {run.arm.label()}: {run.reason}")))
         self._refresh()
 
     def _note(self, run: Run) -> None:

@@ -35,7 +35,7 @@ def run_arm(experiment: Experiment, arm: Arm, block: int, position: int, expecte
     """Run `arm` once. `expected` has the checksums that programs' outputs must have, as far as they are known, and takes in what the baseline shows."""
     program, variant = experiment.program(arm.program), experiment.variant(arm.variant)
     port = serve.choose_port(program.server) if program.server else None
-    start = variants.start_of(experiment, program, variant, arm.value, port)
+    start = variants.start_of(program, variant, arm.value, port)
     padding = random.Random(f"{experiment.seed}:{block}:{position}:padding").randrange(_PADDING_MAX)
     traced = arm.role == CHECK and not program.server
     group = cgroup.MemoryGroup()
