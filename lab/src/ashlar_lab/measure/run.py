@@ -47,12 +47,10 @@ def run_arm(experiment: Experiment, arm: Arm, block: int, position: int, expecte
         if start.path:
             environment["PATH"] = f"{start.path}:{os.environ.get('PATH', os.defpath)}"
         before = neighbours.look()
-        process = launcher.start(
-            start.command, result=folder / "observed", environment=environment, output=folder / "output", errors=folder / "errors",
-            directory=variant.directory or program.directory, preload=start.preload, library=start.library, cgroup=group.entry,
-            period_us=int(1e6 / experiment.sample_hz), timeout_s=program.timeout_s, trace=traced,
-            grace_s=program.server.stop_timeout_s if program.server else 0.5,
-        )
+        process = launcher.start(start.command, result=folder / "observed", environment=environment, output=folder / "output", errors=folder / "errors",
+                                 directory=variant.directory or program.directory, preload=start.preload, library=start.library, cgroup=group.entry,
+                                 period_us=int(1e6 / experiment.sample_hz), timeout_s=program.timeout_s, trace=traced,
+                                 grace_s=program.server.stop_timeout_s if program.server else 0.5)
         try:
             served = serve.drive(process, program.server, port, folder) if program.server else None
             process.wait()

@@ -71,15 +71,14 @@ class Cluster:
 
     def equip(self, parcel: Parcel) -> None:
         """Give every worker, and every one that comes, the files."""
-        self._refuse_other_pythons()
-        self.workers()
         with self._connected():
+            self._refuse_other_pythons()
+            self.workers()
             self._client.register_plugin(bench.Bench(self._name, parcel.archive, parcel.there, parcel.experiment))
 
     def _refuse_other_pythons(self) -> None:
         """Code goes to a worker as Python's own, which another version does not understand."""
-        with self._connected():
-            found = self._client.get_versions()
+        found = self._client.get_versions()
         here = sys.version.split(".")[:2]
         for who, versions in {"the scheduler": found["scheduler"], **found["workers"]}.items():
             python = versions["host"]["python"].split(".")[:2]
