@@ -6,12 +6,13 @@ import itertools
 import json
 import os
 import sqlite3
+import tempfile
 import zlib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from ashlar.errors import BadInput
-from ashlar.files import begin_beside, put
+from ashlar.files import put
 from ashlar_lab.experiment.model import Experiment
 from ashlar_lab.store.run import OK, Run
 from ashlar_lab.store.table import REPEATS, Row, Runs, Table
@@ -61,9 +62,7 @@ class Store(contextlib.AbstractContextManager):
         if not folder.is_dir():
             raise BadInput(f"the folder {folder} of the store does not exist; make it, or name another store with --store")
         try:
-            probe, descriptor = begin_beside(path, 0o600)
-            os.close(descriptor)
-            probe.unlink()
+            tempfile.TemporaryFile(dir=folder).close()
         except OSError as error:
             raise BadInput(f"cannot write the store {path}: {error.strerror}; name a writable place with --store") from None
 
@@ -177,9 +176,8 @@ class Store(contextlib.AbstractContextManager):
 
 
 def _values(run: Run) -> list:
-    values = [getattr(run, c) for c in _PLAIN]
-    values += [json.dumps(getattr(run, c)) for c in _JSON]
-    return values + [zlib.compress(json.dumps(getattr(run, c)).encode(), 6) for c in _PACKED]
+    packed = (zlib.compress(json.dumps(getattr(run, c)).encode(), 6) for c in _PACKED)
+    return [*(getattr(run, c) for c in _PLAIN), *(json.dumps(getattr(run, c)) for c in _JSON), *packed]
 
 
 def _run(row: dict) -> Run:

@@ -4,8 +4,7 @@ from dataclasses import dataclass, field
 
 from ashlar_lab.experiment.model import Arm
 
-OK, CRASHED, TIMED_OUT, WRONG_OUTPUT, WRONG_LIBRARY = "ok", "crashed", "timed out", "wrong output", "wrong library"
-STATES = (OK, CRASHED, TIMED_OUT, WRONG_OUTPUT, WRONG_LIBRARY)
+STATES = OK, CRASHED, TIMED_OUT, WRONG_OUTPUT, WRONG_LIBRARY = "ok", "crashed", "timed out", "wrong output", "wrong library"
 
 
 @dataclass(frozen=True)
