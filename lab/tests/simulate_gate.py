@@ -8,6 +8,7 @@ Truths are hyperbolas, hyperbolas that are off by 2 % at every point, and the cu
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 
 import numpy as np
 
@@ -73,7 +74,7 @@ def residuals_of(store: str):
     from ashlar_lab.fit.cells import Cells
     from ashlar_lab.store.database import read_all
 
-    experiment, _, runs = read_all([store])
+    experiment, _, runs = read_all([Path(store)])
     found = sweep_of(experiment, Cells(runs), experiment.programs[0].name)
     blocks = len(found.blocks)
     left = np.concatenate([t - found.block_effect() - np.median(t - found.block_effect(), axis=1, keepdims=True) for t in found.time.values()])

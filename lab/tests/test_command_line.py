@@ -173,7 +173,7 @@ def test_the_bases_of_ruby_find_what_was_built_and_put_it_first_in_path(rubies):
     assert (stock.knob, len(stock.values), ashlar_.knob, len(ashlar_.values)) == ("growth", 7, "space_overhead", 7)
     said = []
     for variant, value in ((stock, "200"), (ashlar_, "30")):
-        start = variants.start_of(found, found.programs[0], variant, value)
+        start = variants.start_of(found.programs[0], variant, value)
         assert variants.executable(start).endswith("prefix/bin/ruby")
         said.append(subprocess.run(["ruby"], env={**os.environ, **start.environment, "PATH": f"{start.path}:{os.environ['PATH']}"}, capture_output=True, text=True).stdout.split())
     assert said == [["stock", str(32 << 20)], ["modular", "ashlar", "30"]]
@@ -201,4 +201,4 @@ def test_a_ruby_that_is_not_there_is_told_in_one_line(tmp_path, monkeypatch, rub
         built("ruby-ashlar:library=other")
     with pytest.raises(BadInput, match="growth = 0 of ruby-stock is out of reach"):
         found = built("ruby-stock:growth=0")
-        variants.start_of(found, found.programs[0], found.variants[0], None)
+        variants.start_of(found.programs[0], found.variants[0], None)

@@ -36,7 +36,7 @@ def load(tmp_path, text, **overrides):
 
 def test_placeholders_settings_and_directories(tmp_path):
     experiment = load(tmp_path, GOOD)
-    start = variants.start_of(experiment, experiment.programs[0], experiment.variant("b"), None)
+    start = variants.start_of(experiment.programs[0], experiment.variant("b"), None)
     assert start.command == ("echo", "y") and start.environment == {}
     assert experiment.programs[0].directory == str(tmp_path)
 
@@ -162,7 +162,7 @@ def build(specs, knobs=(), command=("true",)):
 
 
 def environment_of(experiment, name, value=None):
-    return variants.start_of(experiment, experiment.programs[0], experiment.variant(name), value).environment
+    return variants.start_of(experiment.programs[0], experiment.variant(name), value).environment
 
 
 def test_the_knob_goes_to_the_variants_that_understand_it():
@@ -187,7 +187,7 @@ def test_built_in_settings_reach_the_environment_they_belong_to(spec, environmen
 
 def test_a_setting_named_in_the_command_fills_it_instead():
     experiment = build(["v=env:size=5,OTHER=1"], command=["prog", "--size={size}"])
-    start = variants.start_of(experiment, experiment.programs[0], experiment.variant("v"), None)
+    start = variants.start_of(experiment.programs[0], experiment.variant("v"), None)
     assert start.command == ("prog", "--size=5") and start.environment == {"OTHER": "1"}
 
 

@@ -6,9 +6,10 @@ import time
 
 from conftest import make_run, two_variants
 
+from ashlar.processes import Stat
 from ashlar_lab.fit.analysis import analyse
 from ashlar_lab.measure import neighbours
-from ashlar_lab.measure.neighbours import Look, Process
+from ashlar_lab.measure.neighbours import Look
 from ashlar_lab.report import words
 
 LAB = 10
@@ -17,7 +18,7 @@ BURN = "import time\nend = time.process_time() + 0.6\nwhile time.process_time() 
 
 def look(busy_s, own_s=0.0, stolen_s=0.0, **processes):
     """Processes are given as name=(pid, parent, own seconds, children's seconds)."""
-    return Look(busy_s, stolen_s, own_s, {(pid, 1000 + pid): Process(parent, name, cpu, children) for name, (pid, parent, cpu, children) in processes.items()})
+    return Look(busy_s, stolen_s, own_s, {(pid, 1000 + pid): Stat(name, "S", parent, cpu, children, 1000 + pid) for name, (pid, parent, cpu, children) in processes.items()})
 
 
 def test_the_labs_own_tree_is_not_among_the_others():
@@ -53,8 +54,8 @@ def test_orphans_are_not_called_by_the_name_of_the_first_process():
 
 
 def test_a_process_that_reuses_a_number_is_another_process():
-    before = Look(0, 0, 0, {(20, 1): Process(1, "old", 30, 0)})
-    after = Look(1, 0, 0, {(20, 2): Process(1, "new", 0.5, 0)})
+    before = Look(0, 0, 0, {(20, 1): Stat("old", "S", 1, 30, 0, 1)})
+    after = Look(1, 0, 0, {(20, 2): Stat("new", "S", 1, 0.5, 0, 2)})
     assert neighbours.between(before, after, LAB).biggest == {"new": 0.5}
 
 

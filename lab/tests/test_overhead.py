@@ -54,7 +54,7 @@ def simulated(seed, constant=0.0, burst_s=0.0, blocks=30):
 @pytest.mark.parametrize(("constant", "burst_s"), [(0.05, 0), (0, 0.005)], ids=["in every piece", "in a few"])
 def test_a_cost_of_five_per_cent_is_found_and_measured(constant, burst_s):
     for seed in range(3):
-        found = overhead.watched_over_bare(simulated(seed, constant, burst_s), overhead.CPU)
+        found = overhead.ratio(simulated(seed, constant, burst_s), overhead.CPU, overhead.WATCHED_OVER_BARE)
         assert found.low > 1.01
         assert found.low - 0.005 <= 1.05 <= found.high + 0.005
 
@@ -63,7 +63,8 @@ def test_nothing_is_found_where_there_is_nothing_and_the_answer_is_narrow_enough
     trials, missed = 12, 0
     for seed in range(trials):
         spent = simulated(100 + seed)
-        for found in (overhead.watched_over_bare(spent, overhead.CPU), overhead.twin_over_bare(spent, overhead.CPU)):
+        for ways in (overhead.WATCHED_OVER_BARE, overhead.TWIN_OVER_BARE):
+            found = overhead.ratio(spent, overhead.CPU, ways)
             missed += found.excludes(1.0)
             assert found.high - found.low < 0.03
     assert missed <= 4  # of 24 intervals that are wrong once in twenty
@@ -72,15 +73,15 @@ def test_nothing_is_found_where_there_is_nothing_and_the_answer_is_narrow_enough
 def test_a_piece_across_the_edge_of_a_window_is_divided_as_time_is():
     pieces = array("q", [n for end_ms in (0, 10, 20, 30, 40, 50, 60, 90) for n in (end_ms * 1000000, end_ms * 500000)])
     windows = [Window(0, way, start / 1000, (start + 25) / 1000) for way, start in ((WATCHED, 5), (BARE, 25), (BARE_TWIN, 50))]
-    spent = overhead.spent_by_way(pieces, windows)[0]
-    assert [spent[way].pieces for way in (WATCHED, BARE, BARE_TWIN)] == pytest.approx([2.5, 2.5, 1.5])
-    assert spent[WATCHED].cpu_s == pytest.approx(0.0125) and spent[WATCHED].wall_s == pytest.approx(0.025)
+    (spent,) = overhead.spent_by_way(pieces, windows)
+    assert spent[:, overhead.PIECES] == pytest.approx([2.5, 2.5, 1.5])
+    assert spent[0, overhead.CPU] == pytest.approx(0.0125) and spent[0, overhead.WALL] == pytest.approx(0.025)
 
 
 def test_a_block_whose_windows_lie_outside_the_run_is_left_out():
     pieces = array("q", [n for end_ms in range(0, 40, 10) for n in (end_ms * 1000000, 0)])
     windows = [Window(0, WATCHED, 0, 0.02), Window(0, BARE, 0.01, 0.03), Window(0, BARE_TWIN, 5, 6)]
-    assert overhead.spent_by_way(pieces, windows) == {}
+    assert len(overhead.spent_by_way(pieces, windows)) == 0
 
 
 @pytest.mark.parametrize(("low", "high", "twin", "said"), [

@@ -23,7 +23,6 @@ from markdown_it import MarkdownIt
 
 from ashlar import said
 from ashlar.tables import Table, drawn
-from ashlar_lab.console import Terminal
 from ashlar_lab.fit.analysis import analyse
 from ashlar_lab.report import html as html_report
 from ashlar_lab.report import markdown as markdown_report
@@ -191,12 +190,15 @@ def test_columns_that_are_too_wide_are_folded_and_nothing_is_lost():
 
 
 @pytest.mark.parametrize("name", [NASTY, CLOSES, "[red]", ":smile:"])
-def test_lines_of_the_progress_show_such_names(name):
-    console = Terminal(width=200)
-    with console.capture() as captured:
-        console.marked("•", "bold", f"{name} 7")
-        console.print(f"{name} 8", style="bold")
-    assert all(f"{name} {i}" in captured.get() for i in (7, 8))
+def test_lines_of_the_progress_show_such_names(name, capsys, monkeypatch):
+    from ashlar_lab.measure.progress import Progress
+
+    monkeypatch.setenv("COLUMNS", "200")
+    progress = Progress(two_variants())
+    progress.ended(make_run(0, "p", f"{name} 7", None, 1.0, 1.0, state="crashed", reason=f"{name} 8"))
+    progress.says(f"{name} 9")
+    said_there = capsys.readouterr().err
+    assert all(f"{name} {i}" in said_there for i in (7, 8, 9))
 
 
 def test_in_a_pipe_each_block_that_is_whole_has_a_line_and_a_minute_has_one(capsys, monkeypatch):

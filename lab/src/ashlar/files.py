@@ -24,9 +24,9 @@ def check_can_write(base: Path) -> None:
         raise BadInput(f"cannot write reports into {folder}: {why}; name a writable place with --output")
 
 
-def put(path: Path, content: str | bytes | Iterator[str], private: bool = False) -> Path:
+def put(path: Path, content: str | bytes | Iterator[str], private: bool = False, named: str = "", option: str = "--output") -> Path:
     """In place of a file at once; into a device or a pipe as it is. What is private, because it tells of a program's heap, only this
-    user may read. A link that stands at `path` is replaced, not followed."""
+    user may read. A link that stands at `path` is replaced, not followed. A complaint calls the file `named`, and names the `option` that chose it."""
     device = is_device(path)
     partial = path
     try:
@@ -42,7 +42,7 @@ def put(path: Path, content: str | bytes | Iterator[str], private: bool = False)
     except OSError as error:
         if partial != path:
             partial.unlink(missing_ok=True)
-        raise BadInput(f"cannot write {path}: {error.strerror}; name a writable place with --output") from None
+        raise BadInput(f"cannot write {named or path}: {error.strerror}; name a writable place with {option}") from None
     return path
 
 

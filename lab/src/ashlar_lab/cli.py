@@ -9,7 +9,7 @@ import typer
 
 from ashlar.cli import carried_out
 from ashlar.errors import BadInput
-from ashlar.files import file_name
+from ashlar.files import file_name, put
 from ashlar.forms import chosen
 from ashlar.said import say
 from ashlar_lab import __version__, options
@@ -72,14 +72,9 @@ def init(
     if str(target) == "-":
         say(text, end="")
         return
-    try:
-        with target.open("x", encoding="utf-8") as out:
-            out.write(text)
-    except FileExistsError:
-        if target.is_file() and target.read_bytes() != text.encode():
-            raise BadInput(f"{target} exists and says something else; name another with --file, or - to print") from None
-    except OSError as error:
-        raise BadInput(f"cannot write {target}: {error.strerror}; name a writable place with --file") from None
+    if target.is_file() and target.read_bytes() != text.encode():
+        raise BadInput(f"{target} exists and says something else; name another with --file, or - to print")
+    put(target, text, option="--file")
     say(f"wrote {target}; measure it with: ashlar-lab compare --experiment {shlex.quote(str(target))}")
 
 

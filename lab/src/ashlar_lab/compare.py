@@ -1,6 +1,7 @@
 """What `ashlar-lab compare` does: measure, store, fit, report."""
 
 import dataclasses
+import itertools
 import shlex
 from pathlib import Path
 
@@ -14,7 +15,6 @@ from ashlar_lab.experiment.check import checked
 from ashlar_lab.experiment.model import Experiment
 from ashlar_lab.fit.analysis import analyse
 from ashlar_lab.measure import machine as this_machine
-from ashlar_lab.measure.cluster.security import Tls
 from ashlar_lab.measure.session import measure
 from ashlar_lab.options import Comparison
 from ashlar_lab.report import FORMS, page, terminal
@@ -28,7 +28,7 @@ def compare(asked: Comparison) -> int:
     file = str(asked.experiment) if asked.experiment else ""
     if not asked.on and (asked.ship or asked.there):
         raise BadInput("--ship and --there say what the machines of a cluster get; add --on SCHEDULER")
-    if not asked.on and asked.tls() != Tls():
+    if not asked.on and asked.tls():
         raise BadInput("--tls-ca-file, --tls-cert and --tls-key are for talking to a cluster; add --on tls://SCHEDULER:8786")
     forms = chosen(asked.form, FORMS)
     if (asked.programs or asked.variants) and not file:
@@ -74,8 +74,10 @@ def _run(asked: Comparison, experiment: Experiment, store: Path, output: Path, f
     status, why = 0, ""
     try:
         if asked.on:
-            from ashlar_lab.measure.cluster.session import measure_on
-
+            try:
+                from ashlar_lab.measure.cluster.session import measure_on
+            except ImportError:
+                raise BadInput("--on needs Dask; pip install 'ashlar-lab[cluster]'") from None
             finished = measure_on(asked.on, experiment, store, bool(asked.resume), asked.quiet, asked.ship or (), asked.there or (), asked.tls())
         else:
             finished = measure(experiment, store, bool(asked.resume), asked.quiet)
@@ -88,7 +90,7 @@ def _run(asked: Comparison, experiment: Experiment, store: Path, output: Path, f
         return 130
     report_files([store], output, forms, asked.quiet)
     if why:
-        more = ["--resume", str(store), *(["--on", asked.on, *asked.tls().options()] if asked.on else [])]
+        more = ["--resume", str(store), *(["--on", asked.on, *itertools.chain(*asked.tls().items())] if asked.on else [])]
         say(f"{why}; what was measured is kept. Go on with: ashlar-lab compare {shlex.join(more)}", error=True)
     return status
 

@@ -14,7 +14,6 @@ from ashlar_lab import variants
 from ashlar_lab.experiment import command_line
 from ashlar_lab.experiment.check import SPACE_METRICS, TIME_METRICS
 from ashlar_lab.experiment.model import Experiment, Server, Stop
-from ashlar_lab.measure.cluster.security import Tls
 from ashlar_lab.report import FORMS
 
 
@@ -102,8 +101,10 @@ class Comparison(Question):
     tls_key: Annotated[Optional[str], typer.Option(help="With --on tls://: the key of that certificate.")] = None
     quiet: Quiet = False
 
-    def tls(self) -> Tls:
-        return Tls(self.tls_ca_file, self.tls_cert, self.tls_key)
+    def tls(self) -> dict[str, str]:
+        """The files that options name."""
+        options = {"--tls-ca-file": self.tls_ca_file, "--tls-cert": self.tls_cert, "--tls-key": self.tls_key}
+        return {option: file for option, file in options.items() if file}
 
 
 @dataclass(frozen=True)

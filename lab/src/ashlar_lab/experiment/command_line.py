@@ -25,7 +25,9 @@ def build(specs: list[str], knobs: list[str], command: list[str], *, name: str |
     for knob, _ in parsed_knobs:
         if not any(v.knob == knob for v in contenders):
             raise BadInput(f"no variant understands the knob {knob!r}; 'ashlar-lab variants' lists the knobs of each")
-    program = partial(Program, directory=os.getcwd(), timeout_s=timeout_s, compare_output=compare_output, ignore_lines=tuple(ignore_lines))
+    chosen = baseline or contenders[0].name
+    contrasts, asked = _goals(goals, [v.name for v in contenders if v.name != chosen], chosen)
+    program = partial(Program, directory=os.getcwd(), timeout_s=timeout_s, compare_output=compare_output, ignore_lines=tuple(ignore_lines), goals=asked)
     made = tuple(program(*named) for named in map(_named_command, programs))
     if server:
         made += (program(*_server_command(server[0]), server=server[1]),)
@@ -33,8 +35,6 @@ def build(specs: list[str], knobs: list[str], command: list[str], *, name: str |
         if not command and any(not v.command for v in contenders):
             raise BadInput("no command given; put it after --, as in: ashlar-lab compare --variant glibc --variant jemalloc -- ./program")
         made = (program(_short_name(command or contenders[0].command), tuple(command)), *made)
-    chosen = baseline or contenders[0].name
-    contrasts, made = _with_goals(goals, contenders, chosen, made)
     title = name or ", ".join(shlex.join(p.command) or p.name for p in made)
     return checked(Experiment(name or made[0].name, made, contenders, chosen, stop, title, contrasts=contrasts, **rest), "command line")
 
@@ -71,11 +71,11 @@ def _server_command(text: str) -> tuple[str, tuple[str, ...]]:
 _GOAL = re.compile(r"(?:(?P<variant>[^:<>]+):)?\s*(?P<metric>[a-z][a-z0-9_]*)\s*<=\s*(?P<most>[0-9]*\.?[0-9]+)\s*")
 
 
-def _with_goals(goals: Sequence[str], contenders: tuple[Variant, ...], baseline: str, programs: tuple[Program, ...]) -> tuple[tuple[Contrast, ...], tuple[Program, ...]]:
-    """`METRIC<=RATIO` for every variant, or `VARIANT:METRIC<=RATIO`: the ratio to the baseline may be so much at most."""
+def _goals(goals: Sequence[str], names: list[str], baseline: str) -> tuple[tuple[Contrast, ...], dict[str, float]]:
+    """`METRIC<=RATIO` for every variant of these names, or `VARIANT:METRIC<=RATIO`: the ratio to the baseline may be so much at most. Returns the
+    contrasts, and the most that each may be."""
     contrasts: dict[str, Contrast] = {}
     asked: dict[str, float] = {}
-    names = [v.name for v in contenders if v.name != baseline]
     for goal in goals:
         found = _GOAL.fullmatch(goal)
         if not found:
@@ -87,7 +87,7 @@ def _with_goals(goals: Sequence[str], contenders: tuple[Variant, ...], baseline:
             name = f"{variant}: {found['metric']} / {baseline}"
             contrasts[name] = Contrast(name, found["metric"], variant, baseline)
             asked[name] = float(found["most"])
-    return tuple(contrasts.values()), tuple(dataclasses.replace(p, goals=dict(asked)) for p in programs)
+    return tuple(contrasts.values()), asked
 
 
 def base_of(spec: str) -> str:

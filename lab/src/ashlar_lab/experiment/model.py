@@ -161,12 +161,7 @@ class Experiment:
 
     def arms(self) -> list[Arm]:
         """Every arm of one block, the A/A twins included, in a fixed order."""
-        arms = [
-            Arm(program.name, variant.name, value)
-            for program in self.programs
-            for variant in self.variants
-            for value in variant.values or (None,)
-        ]
+        arms = [Arm(p.name, v.name, value) for p in self.programs for v in self.variants for value in v.values or (None,)]
         return arms + [Arm(p.name, self.baseline, self.variant(self.baseline).middle_value(), TWIN) for p in self.programs]
 
     def order(self, block: int) -> list[Arm]:

@@ -1,11 +1,9 @@
 """A memory control group around one run, where the machine lets us make one."""
 
 import contextlib
-import itertools
 import os
+import tempfile
 from pathlib import Path
-
-_counter = itertools.count()
 
 
 class MemoryGroup:
@@ -16,9 +14,8 @@ class MemoryGroup:
         self.peak_file = ""
         self.reason = "no cgroup file system is mounted"
         for parent, peak_file in _places():
-            path = parent / f"ashlar-lab-{os.getpid()}-{next(_counter)}"
             try:
-                path.mkdir()
+                path = Path(tempfile.mkdtemp(prefix="ashlar-lab-", dir=parent))
             except OSError as error:
                 self.reason = f"cannot create a group under {parent}: {error.strerror}"
                 continue

@@ -15,10 +15,10 @@ _SHORTEST_CPU_S, _SHORTEST_WALL_S = 0.010, 0.050
 
 
 def check_runs(experiment: Experiment, expected: dict[str, str], on_start: Callable[[Arm, str], None]) -> Iterator[Run]:
-    """Does it work, is it long enough, is the library loaded? `expected` has the checksums of programs whose output is known,
-    and takes in those that the baseline shows here."""
+    """Does it work, is it long enough, is the library loaded? There are none where the experiment wants none. `expected` has the checksums of
+    programs whose output is known, and takes in those that the baseline shows here."""
     arms = [Arm(p.name, v.name, v.middle_value(), CHECK) for p in experiment.programs
-            for v in sorted(experiment.variants, key=lambda v: v.name != experiment.baseline)]
+            for v in sorted(experiment.variants, key=lambda v: v.name != experiment.baseline) if experiment.check]
     for position, arm in enumerate(arms):
         on_start(arm, f"check {position + 1} of {len(arms)}")
         run = run_arm(experiment, arm, -1, position, expected)
@@ -37,12 +37,9 @@ def contenders(experiment: Experiment) -> dict[str, dict]:
     """What each variant really is: executable, version, package of its library."""
     found = {}
     for variant in experiment.variants:
-        starts = [variants.start_of(experiment, p, variant, variant.middle_value()) for p in experiment.programs]
-        executables = {s.command[0]: machine.version_of(variants.executable(s) or s.command[0] if s.path else s.command[0], variant.directory or p.directory)
+        starts = [variants.start_of(p, variant, variant.middle_value()) for p in experiment.programs]
+        executables = {s.command[0]: machine.version_of(variants.executable(s), variant.directory or p.directory)
                        for s, p in zip(starts, experiment.programs)}
-        found[variant.name] = {
-            "executables": executables,
-            "library": variant.preload,
-            "package": machine.package_of(variant.preload) if variant.preload else None,
-        }
+        package = machine.package_of(variant.preload) if variant.preload else None
+        found[variant.name] = {"executables": executables, "library": variant.preload, "package": package}
     return found

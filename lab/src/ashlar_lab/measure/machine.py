@@ -16,34 +16,34 @@ from ashlar_lab.variants import BASES, library_file
 _VERSION_FLAGS = {"ruby": "-v", "python3": "-V", "python": "-V", "node": "-v", "java": "-version", "go": "version"}
 
 
-def _read(path: str) -> str | None:
+def read(path: str) -> str | None:
+    """What a file says; None where there is none."""
     with contextlib.suppress(OSError):
         return Path(path).read_text(errors="replace").strip()
     return None
 
 
-def _chosen(text: str | None) -> str | None:
-    found = re.search(r"\[(\w+)\]", text or "")
-    return found[1] if found else text
+def _found(pattern: str, path: str) -> str | None:
+    found = re.search(pattern, read(path) or "", re.MULTILINE)
+    return found[1].strip() if found else None
 
 
 def describe() -> dict[str, object]:
     """The machine as it is now. Values are None where the machine does not tell."""
-    cpuinfo, meminfo = _read("/proc/cpuinfo") or "", _read("/proc/meminfo") or ""
-    model, memory, swap = re.search(r"model name\s*:\s*(.+)", cpuinfo), re.search(r"MemTotal:\s*(\d+)", meminfo), re.search(r"SwapTotal:\s*(\d+)", meminfo)
+    memory_kib, huge_pages = _found(r"MemTotal:\s*(\d+)", "/proc/meminfo"), "/sys/kernel/mm/transparent_hugepage/enabled"
     return {
         "architecture": platform.machine(),
-        "cpu": model[1].strip() if model else platform.processor() or None,
+        "cpu": _found(r"model name\s*:\s*(.+)", "/proc/cpuinfo") or platform.processor() or None,
         "cpus": len(os.sched_getaffinity(0)),
-        "memory_gib": round(int(memory[1]) / 2**20) if memory else None,
+        "memory_gib": round(int(memory_kib) / 2**20) if memory_kib else None,
         "kernel": platform.release(),
         "libc": " ".join(platform.libc_ver()),
-        "system": (re.search(r'PRETTY_NAME="?([^"\n]+)', _read("/etc/os-release") or "") or [None, None])[1],
-        "hypervisor": "yes" if re.search(r"^flags.*\bhypervisor\b", cpuinfo, re.M) else "no",
-        "governor": _read("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor") or "unknown: no cpufreq",
-        "transparent_huge_pages": _chosen(_read("/sys/kernel/mm/transparent_hugepage/enabled")),
-        "aslr": _read("/proc/sys/kernel/randomize_va_space"),
-        "swap_kib": int(swap[1]) if swap else 0,
+        "system": _found(r'PRETTY_NAME="?([^"\n]+)', "/etc/os-release"),
+        "hypervisor": "yes" if _found(r"^flags.*\b(hypervisor)\b", "/proc/cpuinfo") else "no",
+        "governor": read("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor") or "unknown: no cpufreq",
+        "transparent_huge_pages": _found(r"\[(\w+)\]", huge_pages) or read(huge_pages),
+        "aslr": read("/proc/sys/kernel/randomize_va_space"),
+        "swap_kib": int(_found(r"SwapTotal:\s*(\d+)", "/proc/meminfo") or 0),
         "load": os.getloadavg()[0],
         "python": platform.python_version(),
         "time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),

@@ -7,20 +7,10 @@ from collections import defaultdict
 from dataclasses import dataclass
 from pathlib import Path
 
-from ashlar.processes import TICKS_PER_S, stat_of
+from ashlar.processes import TICKS_PER_S, Stat, stat_of
 
 _NAMED = 3
 _WORTH_NAMING_S = 0.05
-
-
-@dataclass(frozen=True)
-class Process:
-    """One process as /proc has it: CPU seconds of its own, and of the children it has waited for."""
-
-    parent: int
-    name: str
-    cpu_s: float
-    children_s: float
 
 
 @dataclass(frozen=True)
@@ -31,7 +21,7 @@ class Look:
     busy_s: float
     stolen_s: float
     own_s: float
-    processes: dict[tuple[int, int], Process]
+    processes: dict[tuple[int, int], Stat]
 
 
 @dataclass(frozen=True)
@@ -56,9 +46,9 @@ def look(root: Path = Path("/proc")) -> Look | None:
         with contextlib.suppress(OSError):  # it has ended since the folder was listed
             if entry.name.isdigit():
                 told = stat_of((root / entry.name / "stat").read_text(errors="replace"))
-                processes[int(entry.name), told.started] = Process(told.parent, told.name, told.cpu_s, told.children_s)
-    user, nice, system, steal = ticks[0], ticks[1], ticks[2], ticks[7]
-    return Look((user + nice + system) / TICKS_PER_S, steal / TICKS_PER_S, sum(u.ru_utime + u.ru_stime for u in used), processes)
+                processes[int(entry.name), told.started] = told
+    busy, stolen = sum(ticks[:3]), ticks[7]  # user, nice and system time are busy
+    return Look(busy / TICKS_PER_S, stolen / TICKS_PER_S, sum(u.ru_utime + u.ru_stime for u in used), processes)
 
 
 def between(before: Look | None, after: Look | None, lab: int | None = None) -> Neighbours | None:

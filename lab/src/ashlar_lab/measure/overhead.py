@@ -18,7 +18,6 @@ from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 
@@ -28,6 +27,10 @@ from ashlar_lab.fit.trimmed import Estimate, ratio_estimate
 from ashlar_lab.measure import cgroup, neighbours, run
 
 WAYS = WATCHED, BARE, BARE_TWIN = "watched", "bare", "bare twin"
+# The cost of being watched; and the same between windows that are alike: 1, but for noise.
+WATCHED_OVER_BARE, TWIN_OVER_BARE = ((WATCHED,), (BARE, BARE_TWIN)), ((BARE_TWIN,), (BARE,))
+# The kinds of what is spent: seconds of CPU time, seconds, and pieces of work.
+CPU, WALL, PIECES = range(3)
 WINDOW_S = 0.05
 ROUNDS = 25
 _WARM_UP_S = 1.0
@@ -84,7 +87,7 @@ class Overhead:
     blocks: int
 
 
-def measure(blocks: int, seed: int = 1, sample_hz: float = 50.0, duty: float = launcher.DUTY_PERMILLE / 1000, tree: bool = False,
+def measure(blocks: int, sample_hz: float = 50.0, duty: float = launcher.DUTY_PERMILLE / 1000, tree: bool = False,
             launcher_s: float = 10.0, on_block: Callable[[int], None] = lambda done: None) -> Overhead:
     """Measure `blocks` blocks of about five seconds. `duty` is the share of one core that each kind of sampling may take.
     With `tree` the program has a child, so that PSS is read as often as it is of trees. `launcher_s` seconds at the end
@@ -100,7 +103,7 @@ def measure(blocks: int, seed: int = 1, sample_hz: float = 50.0, duty: float = l
             process.send_signal(signal.SIGUSR2)
             time.sleep(_WARM_UP_S)
             before, began = neighbours.look(), time.monotonic()
-            windows = _switch(functools.partial(_watch, process, pid, group), blocks, random.Random(seed), on_block)
+            windows = _switch(functools.partial(_watch, process, pid, group), blocks, random.Random(1), on_block)
             took, others = time.monotonic() - began, neighbours.between(before, neighbours.look())
             launcher_share = _launcher_share(process, launcher_s)
         finally:
@@ -114,53 +117,31 @@ def measure(blocks: int, seed: int = 1, sample_hz: float = 50.0, duty: float = l
         own = seen.numbers["launcher_us"] / 1e6 + whole[0]
         others_cores = max(0.0, others.cpu_s + others.stolen_s - own) / took
     spent = spent_by_way(pieces, windows)
-    return Overhead(*(ratio(spent, which) for ratio in (watched_over_bare, twin_over_bare) for which in (CPU, WALL)),
+    return Overhead(*(ratio(spent, kind, ways) for ways in (WATCHED_OVER_BARE, TWIN_OVER_BARE) for kind in (CPU, WALL)),
                     launcher_share, others_cores, len(spent))
 
 
-CPU, WALL = "cpu_s", "wall_s"
-
-
-class Spent(NamedTuple):
-    """What was spent in some windows, and how many pieces of work were done."""
-
-    cpu_s: float
-    wall_s: float
-    pieces: float
-
-
-def spent_by_way(pieces: Sequence[int], windows: Sequence[Window]) -> dict[int, dict[str, Spent]]:
-    """By block and way. `pieces` alternates monotonic and CPU nanoseconds, noted at the end of each piece. A piece that lies
+def spent_by_way(pieces: Sequence[int], windows: Sequence[Window]) -> np.ndarray:
+    """By block, way and kind: what was spent. `pieces` alternates monotonic and CPU nanoseconds, noted at the end of each piece. A piece that lies
     across the edge of a window is divided as time is: leaving it out would leave out the long ones, those that cost most."""
     inside = [w for w in windows if len(pieces) and pieces[0] <= w.start_s * 1e9 and w.end_s * 1e9 <= pieces[-2]]
-    found: dict[tuple[int, str], np.ndarray] = defaultdict(lambda: np.zeros(3))
+    found: dict[int, np.ndarray] = defaultdict(lambda: np.zeros((len(WAYS), 3)))
     for w, spent in zip(inside, _between(pieces, [(w.start_s, w.end_s) for w in inside])):
-        found[w.block, w.way] += spent
-    whole = {block: {way: Spent(*found[block, way]) for way in WAYS} for block in {w.block: None for w in inside}}
-    return {block: ways for block, ways in whole.items() if all(spent.pieces for spent in ways.values())}
+        found[w.block][WAYS.index(w.way)] += spent
+    return np.array([ways for ways in found.values() if ways[:, PIECES].all()]).reshape(-1, len(WAYS), 3)
 
 
 def _between(pieces: Sequence[int], spans_s: Sequence[tuple[float, float]]) -> np.ndarray:
-    """What was spent in each span from one moment to another; a row has the fields of `Spent`."""
+    """What was spent in each span from one moment to another; a row has the kinds."""
     ends, cpu = np.array(pieces[::2]) / 1e9, np.array(pieces[1::2]) / 1e9
     spans = np.array(spans_s).reshape(-1, 2)
     return np.stack([np.diff(of, axis=1)[:, 0] for of in (np.interp(spans, ends, cpu), spans, np.interp(spans, ends, np.arange(len(ends))))], axis=1)
 
 
-def watched_over_bare(spent: dict[int, dict[str, Spent]], which: str) -> Estimate:
-    """The cost of being watched, as a ratio within blocks."""
-    return _ratio(spent, which, (WATCHED,), (BARE, BARE_TWIN))
-
-
-def twin_over_bare(spent: dict[int, dict[str, Spent]], which: str) -> Estimate:
-    """The same between windows that are alike: 1, but for noise."""
-    return _ratio(spent, which, (BARE_TWIN,), (BARE,))
-
-
-def _ratio(spent: dict[int, dict[str, Spent]], which: str, first: Sequence[str], second: Sequence[str]) -> Estimate:
-    """The ratio of the mean times of a piece of work, in the first ways to the second ways."""
-    means = [[sum(getattr(ways[w], which) for w in some) / sum(ways[w].pieces for w in some) for some in (first, second)] for ways in spent.values()]
-    found = ratio_estimate(means)
+def ratio(spent: np.ndarray, kind: int, ways: tuple[Sequence[str], Sequence[str]]) -> Estimate:
+    """The ratio within blocks of the mean times of a piece of work, in the first ways to the second ways."""
+    sums = [spent[:, [WAYS.index(way) for way in some]].sum(axis=1) for some in ways]
+    found = ratio_estimate(np.stack([of[:, kind] / of[:, PIECES] for of in sums], axis=1).tolist())
     if found is None:
         raise BadInput("the program got no work done in the windows; measure again when other processes leave a core free")
     return found

@@ -1,5 +1,6 @@
 """Carry out one run: a fresh process tree under the launcher, made into a `Run`."""
 
+import contextlib
 import hashlib
 import os
 import random
@@ -21,13 +22,20 @@ from ashlar_lab.store.run import CRASHED, OK, TIMED_OUT, WRONG_LIBRARY, WRONG_OU
 _PADDING_MAX = 4096
 _TAIL_BYTES = 2000
 _LAUNCHER_FAILED = 125
+# Metric → the launcher's number, and how many of its units make one of the metric's; and the numbers that are metrics as they are.
+_NUMBERS = {"wall_s": ("wall_ns", 1e9), "user_s": ("user_us", 1e6), "sys_s": ("sys_us", 1e6), "peak_rss_mib": ("max_rss_kb", 1024),
+            "sampling_s": ("launcher_us", 1e6)}
+_COUNTS = ("minor_faults", "major_faults", "voluntary_switches", "involuntary_switches", "left_behind")
+_WHY_NO_COUNTER = {"No such file or directory": "this CPU (or virtual machine) offers no such counter",
+                   "Permission denied": "perf_event_paranoid forbids it", "Operation not permitted": "the sandbox forbids perf_event_open",
+                   "Function not implemented": "the kernel has no perf events", "Operation not supported": "this CPU offers no such counter"}
 
 
 def run_arm(experiment: Experiment, arm: Arm, block: int, position: int, expected: dict[str, str]) -> Run:
     """Run `arm` once. `expected` has the checksums that programs' outputs must have, as far as they are known, and takes in what the baseline shows."""
     program, variant = experiment.program(arm.program), experiment.variant(arm.variant)
     port = serve.choose_port(program.server) if program.server else None
-    start = variants.start_of(experiment, program, variant, arm.value, port)
+    start = variants.start_of(program, variant, arm.value, port)
     padding = random.Random(f"{experiment.seed}:{block}:{position}:padding").randrange(_PADDING_MAX)
     traced = arm.role == CHECK and not program.server
     group = cgroup.MemoryGroup()
@@ -39,12 +47,10 @@ def run_arm(experiment: Experiment, arm: Arm, block: int, position: int, expecte
         if start.path:
             environment["PATH"] = f"{start.path}:{os.environ.get('PATH', os.defpath)}"
         before = neighbours.look()
-        process = launcher.start(
-            start.command, result=folder / "observed", environment=environment, output=folder / "output", errors=folder / "errors",
-            directory=variant.directory or program.directory, preload=start.preload, library=start.library, cgroup=group.entry,
-            period_us=int(1e6 / experiment.sample_hz), timeout_s=program.timeout_s, trace=traced,
-            grace_s=program.server.stop_timeout_s if program.server else 0.5,
-        )
+        process = launcher.start(start.command, result=folder / "observed", environment=environment, output=folder / "output", errors=folder / "errors",
+                                 directory=variant.directory or program.directory, preload=start.preload, library=start.library, cgroup=group.entry,
+                                 period_us=int(1e6 / experiment.sample_hz), timeout_s=program.timeout_s, trace=traced,
+                                 grace_s=program.server.stop_timeout_s if program.server else 0.5)
         try:
             served = serve.drive(process, program.server, port, folder) if program.server else None
             process.wait()
@@ -76,13 +82,15 @@ def run_arm(experiment: Experiment, arm: Arm, block: int, position: int, expecte
         if marked := [m["pss_kib"] for m in seen.memory if m["moment"] == "mark"]:
             metrics["final_mib"] = sum(marked) / 1024
     metrics |= told
+    missing = {name: _WHY_NO_COUNTER.get(why, why) for name, why in seen.missing_counters.items()}
+    missing |= {"cgroup_peak_mib": group.reason} if group.reason else {}
     run = Run(
         block=block, position=position, **arm._asdict(), state=state,
         reason=reason, metrics=metrics, told=tuple(sorted(told)), series=series,
         pss=tuple((t / 1e6, pss / 1024, private / 1024) for t, pss, private, _, _ in seen.pss),
         latency_s=tuple(served.latency_s) if served else (), checksum=checksum, mapped=seen.mapped, command=start.command,
         environment={**({"PATH": f"{start.path}:$PATH"} if start.path else {}), **start.environment, **({"LD_PRELOAD": start.preload} if start.preload else {})}, padding=padding,
-        errors_tail=errors_tail if state != OK else "", complaints=tuple(complaints), missing=_missing(seen, group.reason),
+        errors_tail=errors_tail if state != OK else "", complaints=tuple(complaints), missing=missing,
         others=others.biggest if others else {}, started=started, load=load,
     )
     learn(expected, run, experiment.baseline)
@@ -97,13 +105,12 @@ def learn(expected: dict[str, str], run: Run, baseline: str) -> None:
 
 def stop(process: subprocess.Popen) -> None:
     """End the launcher and, through it, everything it started."""
-    if process.poll() is None:
-        process.send_signal(signal.SIGTERM)
-        try:
-            process.wait(timeout=20)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
+    process.terminate()
+    try:
+        process.wait(timeout=20)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
 
 
 def _judge(seen: launcher.Observed, library: str | None, preloaded: bool, checksum: str | None, expected: str | None, served,
@@ -131,21 +138,8 @@ def _judge(seen: launcher.Observed, library: str | None, preloaded: bool, checks
 
 def _metrics(seen: launcher.Observed, cgroup_peak: float | None) -> dict[str, float]:
     n = seen.numbers
-    metrics = {
-        "wall_s": n.get("wall_ns", 0) / 1e9,
-        "user_s": n.get("user_us", 0) / 1e6,
-        "sys_s": n.get("sys_us", 0) / 1e6,
-        "cpu_s": (n.get("user_us", 0) + n.get("sys_us", 0)) / 1e6,
-        "peak_rss_mib": n.get("max_rss_kb", 0) / 1024,
-        "minor_faults": n.get("minor_faults", 0),
-        "major_faults": n.get("major_faults", 0),
-        "voluntary_switches": n.get("voluntary_switches", 0),
-        "involuntary_switches": n.get("involuntary_switches", 0),
-        "processes": max(1.0, n.get("processes_max", 1)),
-        "left_behind": n.get("left_behind", 0),
-        "sampling_s": n.get("launcher_us", 0) / 1e6,
-    }
-    metrics.update(seen.counters)
+    metrics = {name: n.get(number, 0) / size for name, (number, size) in _NUMBERS.items()} | {name: n.get(name, 0) for name in _COUNTS}
+    metrics |= {"cpu_s": (n.get("user_us", 0) + n.get("sys_us", 0)) / 1e6, "processes": max(1.0, n.get("processes_max", 1)), **seen.counters}
     if cgroup_peak is not None:
         metrics["cgroup_peak_mib"] = cgroup_peak
     pss_peak = max((pss for _, pss, _, _, _ in seen.pss), default=0) / 1024
@@ -160,34 +154,20 @@ def _metrics(seen: launcher.Observed, cgroup_peak: float | None) -> dict[str, fl
     return metrics
 
 
-def _missing(seen: launcher.Observed, cgroup_reason: str) -> dict[str, str]:
-    reasons = {"No such file or directory": "this CPU (or virtual machine) offers no such counter",
-               "Permission denied": "perf_event_paranoid forbids it", "Operation not permitted": "the sandbox forbids perf_event_open",
-               "Function not implemented": "the kernel has no perf events", "Operation not supported": "this CPU offers no such counter"}
-    missing = {name: reasons.get(why, why) for name, why in seen.missing_counters.items()}
-    if cgroup_reason:
-        missing["cgroup_peak_mib"] = cgroup_reason
-    return missing
-
-
 def output_checksum(path: Path, ignore_lines: tuple[str, ...]) -> str:
     """SHA-256 of what the program wrote to standard output, lines matching a pattern left out."""
     digest, patterns = hashlib.sha256(), [re.compile(p.encode()) for p in ignore_lines]
-    if path.exists():
-        with path.open("rb") as file:
-            if not patterns:
-                return hashlib.file_digest(file, "sha256").hexdigest()
-            for line in file:
-                if not any(p.search(line) for p in patterns):
-                    digest.update(line)
+    with path.open("rb") as file:
+        if not patterns:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+        for line in file:
+            if not any(p.search(line) for p in patterns):
+                digest.update(line)
     return digest.hexdigest()
 
 
 def _tail(path: Path) -> str:
-    try:
-        with path.open("rb") as file:
-            file.seek(0, os.SEEK_END)
-            file.seek(max(0, file.tell() - _TAIL_BYTES))
-            return file.read().decode(errors="replace").strip()
-    except OSError:
-        return ""
+    with contextlib.suppress(OSError), path.open("rb") as file:
+        file.seek(max(0, path.stat().st_size - _TAIL_BYTES))
+        return file.read().decode(errors="replace").strip()
+    return ""

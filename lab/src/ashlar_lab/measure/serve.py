@@ -45,31 +45,20 @@ def drive(launcher: subprocess.Popen, server: Server, port: int, folder: Path) -
     """Measure the server that `launcher` started, and stop it."""
     failure = _wait_for_port(launcher, server, port)
     if failure:
-        _ask(launcher, signal.SIGTERM)
+        launcher.send_signal(signal.SIGTERM)
         return Served(failure=failure)
     result = folder / "load"
     seconds = server.warm_up_s + server.duration_s
-    client = subprocess.Popen([str(native.program(SOURCE)), str(port), str(server.rate_per_s), str(seconds), str(server.connections), str(result), *server.paths],
-                              stdin=subprocess.DEVNULL)
-    try:
-        client.wait(timeout=seconds + 30)
-    except BaseException:
-        client.kill()
-        client.wait()
-        raise
-    _ask(launcher, signal.SIGUSR1)  # final memory of the tree, before it is told to stop
+    subprocess.run([str(native.program(SOURCE)), str(port), str(server.rate_per_s), str(seconds), str(server.connections), str(result), *server.paths],
+                   stdin=subprocess.DEVNULL, timeout=seconds + 30)
+    launcher.send_signal(signal.SIGUSR1)  # final memory of the tree, before it is told to stop
     time.sleep(0.1)
     died = launcher.poll() is not None
-    _ask(launcher, signal.SIGTERM)
+    launcher.send_signal(signal.SIGTERM)
     served = read_load(result, server)
     if died:
         served.failure = "the server ended while it was being measured"
     return served
-
-
-def _ask(launcher: subprocess.Popen, number: int) -> None:
-    if launcher.poll() is None:
-        launcher.send_signal(number)
 
 
 def _wait_for_port(launcher: subprocess.Popen, server: Server, port: int) -> str:

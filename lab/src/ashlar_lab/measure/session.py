@@ -26,11 +26,11 @@ def measure(experiment: Experiment, store_path: Path, resume: bool = False, quie
     else:
         checked = []
         with Progress(experiment, quiet) as progress:
-            for run in checks.check_runs(experiment, {}, progress.starts) if experiment.check else ():
+            for run in checks.check_runs(experiment, {}, progress.starts):
                 checked.append(run)
                 progress.ended(run)
         store = Store.create(store_path, experiment, {**here, "contenders": checks.contenders(experiment)})
-        store.add_all(checked)
+        store.add(*checked)
     with store, Progress(experiment, quiet) as progress:
         try:
             _run_blocks(experiment, store, progress)
@@ -47,7 +47,7 @@ def _run_blocks(experiment: Experiment, store: Store, progress: Progress) -> Non
         learn(expected, run, experiment.baseline)
     spent = sum(r.metrics.get("wall_s", 0) for r in runs if r.block >= 0)
     started = time.monotonic() - spent
-    progress.resumed(runs)
+    progress.count(*runs)
     for block in range(experiment.stop.blocks_max):
         for position, arm in enumerate(experiment.order(block)):
             if (block, *arm) in done:

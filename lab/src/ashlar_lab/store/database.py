@@ -6,12 +6,13 @@ import itertools
 import json
 import os
 import sqlite3
+import tempfile
 import zlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from ashlar.errors import BadInput
-from ashlar.files import begin_beside
+from ashlar.files import put
 from ashlar_lab.experiment.model import Experiment
 from ashlar_lab.store.run import OK, Run
 from ashlar_lab.store.table import REPEATS, Row, Runs, Table
@@ -26,8 +27,8 @@ _PLAIN = ("block", "position", "program", "variant", "value", "role", "state", "
           "errors_tail", "started", "load", "machine")
 _JSON = ("metrics", "told", "command", "environment", "complaints", "missing", "others")
 _PACKED = ("series", "pss", "latency_s")
-# A block is of one machine; check runs are each machine's own.
-_INDEX = "CREATE UNIQUE INDEX one_run_per_cell ON run (block, program, variant, ifnull(value, ''), role, CASE WHEN block < 0 THEN machine ELSE '' END)"
+_COLUMNS = _PLAIN + _JSON + _PACKED
+# Of the index: a block is of one machine; check runs are each machine's own.
 _SCHEMA = f"""
 CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT;
 CREATE TABLE run (
@@ -37,20 +38,17 @@ CREATE TABLE run (
   machine TEXT NOT NULL DEFAULT '',
   {", ".join(f"{c} TEXT NOT NULL" for c in _JSON)}, {", ".join(f"{c} BLOB NOT NULL" for c in _PACKED)}
 ) STRICT;
-{_INDEX};
+CREATE UNIQUE INDEX one_run_per_cell ON run (block, program, variant, ifnull(value, ''), role, CASE WHEN block < 0 THEN machine ELSE '' END);
 PRAGMA application_id = {_APPLICATION_ID};
 PRAGMA user_version = {FORMAT_VERSION};
 """
 
 
-class Store:
+class Store(contextlib.AbstractContextManager):
     """An open result file. Use as a context manager."""
 
     def __init__(self, path: Path, connection: sqlite3.Connection):
         self.path, self._connection = path, connection
-
-    def __enter__(self) -> "Store":
-        return self
 
     def __exit__(self, *_) -> None:
         self._connection.close()
@@ -64,36 +62,24 @@ class Store:
         if not folder.is_dir():
             raise BadInput(f"the folder {folder} of the store does not exist; make it, or name another store with --store")
         try:
-            probe, descriptor = begin_beside(path, 0o600)
-            os.close(descriptor)
-            probe.unlink()
+            tempfile.TemporaryFile(dir=folder).close()
         except OSError as error:
             raise BadInput(f"cannot write the store {path}: {error.strerror}; name a writable place with --store") from None
 
     @staticmethod
-    def create(path: Path, experiment: Experiment, machine: dict) -> "Store":
-        """Make a new store; it exists under its name only when its tables are complete."""
+    def create(path: Path, experiment: Experiment, machine: dict, files: Mapping[str, str] = {}) -> "Store":
+        """Make a new store; it exists under its name only when its tables are complete. `files` are those of `Store.files`."""
         Store.check_can_create(path)
-        partial = path
-        try:
-            partial, descriptor = begin_beside(path, 0o666)
-            os.close(descriptor)
-            connection = sqlite3.connect(partial)
-            connection.executescript(_SCHEMA)
-            connection.executemany("INSERT INTO meta VALUES (?, ?)", [
-                ("experiment", experiment.to_json()), ("identity", experiment.identity()), ("machine", json.dumps(machine))])
-            connection.commit()
-            connection.close()
-            partial.rename(path)
-        except (OSError, sqlite3.Error) as error:
-            if partial != path:
-                partial.unlink(missing_ok=True)
-            raise BadInput(f"cannot write the store {path}: {error}; name a writable place with --store") from None
+        with contextlib.closing(sqlite3.connect(":memory:")) as made:
+            made.executescript(_SCHEMA)
+            made.executemany("INSERT INTO meta VALUES (?, ?)", [
+                ("experiment", experiment.to_json()), ("identity", experiment.identity()), ("machine", json.dumps(machine)), ("files", json.dumps(files))])
+            made.commit()
+            put(path, made.serialize(), named=f"the store {path}", option="--store")
         return Store.open(path)
 
     @staticmethod
-    def open(path: Path | str) -> "Store":
-        path = Path(path)
+    def open(path: Path) -> "Store":
         if not path.is_file():
             raise BadInput(f"there is no store {path}; give a file that 'ashlar-lab compare' wrote")
         try:
@@ -139,9 +125,6 @@ class Store:
         """SHA-256 by path of what travelled to the machines or was checked there; empty for runs on one machine."""
         return json.loads(self._meta("files", "{}"))
 
-    def set_files(self, digests: dict[str, str]) -> None:
-        self._set_meta("files", json.dumps(digests))
-
     def _meta(self, key: str, otherwise: str | None = None) -> str:
         row = self._connection.execute("SELECT value FROM meta WHERE key = ?", (key,)).fetchone()
         return row[0] if row or otherwise is None else otherwise
@@ -156,41 +139,30 @@ class Store:
             raise BadInput(f"{self.path} holds another experiment; resume it without changing variants, knobs or programs")
         self._set_meta("experiment", experiment.to_json())
 
-    def add(self, run: Run) -> None:
-        """Add one run; it is on disk when this returns."""
-        self.add_all([run])
-
-    def add_all(self, runs: Iterable[Run]) -> None:
+    def add(self, *runs: Run) -> None:
         """Add runs together: all of them are on disk when this returns, or none."""
-        columns = _PLAIN + _JSON + _PACKED
         with self._connection:
-            self._connection.executemany(f"INSERT INTO run ({', '.join(columns)}) VALUES ({', '.join('?' * len(columns))})", map(_values, runs))
+            self._connection.executemany(f"INSERT INTO run ({', '.join(_COLUMNS)}) VALUES ({', '.join('?' * len(_COLUMNS))})", map(_values, runs))
 
-    def drop_block(self, block: int) -> None:
-        """Forget a block that did not become whole, so that another machine can run it from its start."""
+    def drop_blocks_below(self, runs: int) -> None:
+        """Forget blocks that have fewer runs, being not whole, so that another machine can run them from their start."""
         with self._connection:
-            self._connection.execute("DELETE FROM run WHERE block = ?", (block,))
-
-    def blocks(self) -> dict[int, tuple[str, int]]:
-        """Block → (machine, runs)."""
-        return {b: (m, n) for b, m, n in self._connection.execute(
-            "SELECT block, max(machine), count(*) FROM run WHERE block >= 0 GROUP BY block")}
+            self._connection.execute("DELETE FROM run WHERE block IN (SELECT block FROM run WHERE block >= 0 GROUP BY block HAVING count(*) < ?)", (runs,))
 
     def runs(self, where: str = "1") -> list[Run]:
         """All runs, check runs first, then by block and position."""
-        columns = _PLAIN + _JSON + _PACKED
-        rows = self._connection.execute(f"SELECT {', '.join(columns)} FROM run WHERE {where} ORDER BY block, position, id")
-        return [_run(dict(zip(columns, row))) for row in rows]
+        rows = self._connection.execute(f"SELECT {', '.join(_COLUMNS)} FROM run WHERE {where} ORDER BY block, position, id")
+        return [_run(dict(zip(_COLUMNS, row))) for row in rows]
 
-    def count(self) -> int:
-        return self._connection.execute("SELECT count(*) FROM run").fetchone()[0]
+    def size(self) -> tuple[int, int]:
+        """How many runs there are, and one more than the highest block."""
+        return self._connection.execute("SELECT count(*), ifnull(max(block), -1) + 1 FROM run").fetchone()
 
     def first_runs(self, most: int) -> list[Run]:
         """Check runs, about `most` runs of the first blocks, and failures."""
         each = self._connection.execute("SELECT count(*) / (count(DISTINCT block) + 1.0) FROM run WHERE block >= 0").fetchone()[0]
-        failed = self._connection.execute("SELECT id FROM run WHERE state != ? LIMIT ?", (OK, SHOWN_FAILURES_MAX)).fetchall()
         return self.runs(f"block BETWEEN 0 AND {int(most / max(1.0, each))} OR id IN (SELECT id FROM run WHERE block < 0 LIMIT {most}) "
-                         f"OR id IN ({', '.join(str(i) for i, in failed)})")
+                         f"OR id IN (SELECT id FROM run WHERE state != '{OK}' LIMIT {SHOWN_FAILURES_MAX})")
 
     def told(self) -> set[str]:
         """Names of the figures that programs reported themselves."""
@@ -202,15 +174,10 @@ class Store:
         for block, position, metrics, *repeats in self._connection.execute(f"SELECT block, position, metrics, {', '.join(REPEATS)} FROM run WHERE {chosen}"):
             yield (block + blocks if block >= 0 else block, position, tuple(repeats), json.loads(metrics))
 
-    def blocks_end(self) -> int:
-        """One more than the highest block."""
-        return self._connection.execute("SELECT ifnull(max(block), -1) + 1 FROM run").fetchone()[0]
-
 
 def _values(run: Run) -> list:
-    values = [getattr(run, c) for c in _PLAIN]
-    values += [json.dumps(getattr(run, c)) for c in _JSON]
-    return values + [zlib.compress(json.dumps(getattr(run, c)).encode(), 6) for c in _PACKED]
+    packed = (zlib.compress(json.dumps(getattr(run, c)).encode(), 6) for c in _PACKED)
+    return [*(getattr(run, c) for c in _PLAIN), *(json.dumps(getattr(run, c)) for c in _JSON), *packed]
 
 
 def _run(row: dict) -> Run:
@@ -229,7 +196,7 @@ def refuse_unlike(first: dict, second: dict, what: str) -> None:
                            "measure both on one machine")
 
 
-def read_all(paths: Iterable[Path | str]) -> tuple[Experiment, dict, Runs]:
+def read_all(paths: Iterable[Path]) -> tuple[Experiment, dict, Runs]:
     """The experiment, machine and runs of one store, or of several of the same experiment and machine; stores that name
     their machines merge whatever the machines are. Blocks of later stores are numbered on, so that pairing within a block
     stays true. The machine's `machines` has those that runs name."""
@@ -245,8 +212,9 @@ def read_all(paths: Iterable[Path | str]) -> tuple[Experiment, dict, Runs]:
             for name in machines.keys() & named.keys():
                 refuse_unlike(named[name], machines[name], f"cannot merge {store.path}: it has another machine called {name}")
             named = {**named, **machines}
-        offsets = list(itertools.accumulate((store.blocks_end() for store in stores), initial=0))
-        many = sum(store.count() for store in stores) > WHOLE_MAX
+        sizes = [store.size() for store in stores]
+        offsets = list(itertools.accumulate((blocks for _, blocks in sizes), initial=0))
+        many = sum(runs for runs, _ in sizes) > WHOLE_MAX
         shown = []
         for store, offset in zip(stores, offsets):
             own = store.first_runs(SHOWN_MAX // len(stores)) if many else store.runs()

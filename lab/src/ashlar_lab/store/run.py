@@ -1,13 +1,10 @@
 """One run: what was started, what came out, what it cost."""
 
-import dataclasses
-import json
 from dataclasses import dataclass, field
 
 from ashlar_lab.experiment.model import Arm
 
-OK, CRASHED, TIMED_OUT, WRONG_OUTPUT, WRONG_LIBRARY = "ok", "crashed", "timed out", "wrong output", "wrong library"
-STATES = (OK, CRASHED, TIMED_OUT, WRONG_OUTPUT, WRONG_LIBRARY)
+STATES = OK, CRASHED, TIMED_OUT, WRONG_OUTPUT, WRONG_LIBRARY = "ok", "crashed", "timed out", "wrong output", "wrong library"
 
 
 @dataclass(frozen=True)
@@ -45,14 +42,6 @@ class Run:
     started: str = ""
     load: float = 0.0
     machine: str = ""
-
-    def to_json(self) -> str:
-        """All of it as one line of text."""
-        return json.dumps(dataclasses.asdict(self))
-
-    @staticmethod
-    def from_json(text: str) -> "Run":
-        return Run.of(json.loads(text))
 
     @staticmethod
     def of(raw: dict) -> "Run":

@@ -35,7 +35,7 @@ class Table:
             rows_with, values = parts.setdefault(names, (array("i"), array("d")))
             rows_with.append(at)
             values.extend(metrics.values())
-        self.block, self.position, of_kind = (np.frombuffer(c, dtype=np.int32) if c else np.zeros(0, np.int32) for c in (block, position, kind))
+        self.block, self.position, of_kind = (np.array(c, np.int32) for c in (block, position, kind))
         columns = list(zip(*((Arm(*k[:4]), *k[4:]) for k in kinds))) or [()] * 5
         (self.arms, self.arm), (self.states, self.state), (self.reasons, self.reason), (self.checksums, self.checksum), (self.machines, self.machine) = (
             _coded(column, of_kind) for column in columns)
@@ -47,7 +47,7 @@ class Table:
     @staticmethod
     def of(runs: Sequence[Run]) -> "Table":
         """The table of these runs, or the one that `Runs` has already."""
-        if isinstance(runs, Runs) and runs.table is not None:
+        if isinstance(runs, Runs):
             return runs.table
         return Table(((r.block, r.position, tuple(getattr(r, name) for name in REPEATS), r.metrics) for r in runs), {m for r in runs for m in r.told})
 
@@ -72,7 +72,7 @@ class Table:
 
     def good(self) -> np.ndarray:
         """Which runs belong to blocks and succeeded."""
-        return self.measured() & (self.state == self.states.index(OK)) if OK in self.states else np.zeros(len(self), bool)
+        return self.measured() & np.array([state == OK for state in self.states], bool)[self.state]
 
     def counts(self) -> dict[str, int]:
         """Runs by state."""
@@ -83,12 +83,12 @@ def _coded(column: Sequence, of_kind: np.ndarray) -> tuple[list, np.ndarray]:
     """The different values of a column of kinds, and every row's index into them."""
     names = list(dict.fromkeys(column))
     number = {name: i for i, name in enumerate(names)}
-    return names, np.array([number[value] for value in column], np.int32)[of_kind] if names else np.zeros(0, np.int32)
+    return names, np.array([number[value] for value in column], np.int32)[of_kind]
 
 
 class Runs(list):
     """Whole runs, with the table of all runs of the store; `len(runs.table)` may be more than `len(runs)`."""
 
-    def __init__(self, shown: Iterable[Run] = (), table: Table | None = None):
+    def __init__(self, shown: Iterable[Run], table: Table):
         super().__init__(shown)
         self.table = table

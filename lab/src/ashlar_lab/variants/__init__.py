@@ -10,7 +10,7 @@ import shutil
 from dataclasses import dataclass
 
 from ashlar.errors import BadInput
-from ashlar_lab.experiment.model import Experiment, Program, Variant
+from ashlar_lab.experiment.model import Program, Variant
 from ashlar_lab.variants import preload, ruby, runtimes
 from ashlar_lab.variants.base import Base
 
@@ -72,28 +72,24 @@ def completed(variant: Variant) -> Variant:
     return variant
 
 
-def start_of(experiment: Experiment, program: Program, variant: Variant, value: str | None, port: int | None = None) -> Start:
+def start_of(program: Program, variant: Variant, value: str | None, port: int | None = None) -> Start:
     """How to start `program` under `variant` with its knob at `value`."""
     settings = dict(variant.settings)
     if variant.knob is not None and value is not None:
         settings[variant.knob] = value
     known = base(variant.base)
-    environment = {**program.environment, **known.environment(settings)}
     placed = set(_PLACEHOLDER.findall("\0".join((*program.command, *variant.command, *variant.prefix, *variant.environment.values()))))
-    for name, setting in settings.items():
-        if name.isupper() or (known.any_setting and name not in placed):
-            environment[name] = setting
-    fill = {**settings, "value": value or "", "variant": variant.name, "program": program.name}
-    if port is not None:
-        fill["port"] = str(port)
-    environment.update({k: _filled(v, fill) for k, v in variant.environment.items()})
+    variables = {name: setting for name, setting in settings.items() if name.isupper() or (known.any_setting and name not in placed)}
+    environment = {**program.environment, **known.environment(settings), **variables, **variant.environment}
+    fill = {**settings, "value": value or "", "variant": variant.name, "program": program.name, **({} if port is None else {"port": str(port)})}
     command = tuple(_filled(word, fill) for word in (*variant.prefix, *(variant.command or program.command)))
     return Start(command, {k: _filled(v, fill) for k, v in environment.items()}, variant.preload, variant.library or known.mapped(settings), known.path(settings))
 
 
-def executable(start: Start) -> str | None:
-    """The file that a start's command names, looked for where its run looks."""
-    return shutil.which(start.command[0], path=f"{start.path}:{os.environ.get('PATH', os.defpath)}" if start.path else None)
+def executable(start: Start) -> str:
+    """What a start's command names: the file, where a folder in front of PATH decides which."""
+    found = shutil.which(start.command[0], path=f"{start.path}:{os.environ.get('PATH', os.defpath)}") if start.path else None
+    return found or start.command[0]
 
 
 def _filled(text: str, fill: dict[str, str]) -> str:

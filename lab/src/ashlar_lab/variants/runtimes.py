@@ -31,15 +31,13 @@ def _of_jvm(settings: dict[str, str]) -> dict[str, str]:
 GO = Base("go", "a program compiled by Go", _OF_GO, as_variables(_OF_GO))
 OCAML = Base("ocaml", "a program compiled by OCaml", _OF_OCAML, in_one_variable("OCAMLRUNPARAM", ",", lambda name, value: f"{name}={value}" if name in _OF_OCAML else None))
 NODE = Base(
-    "node",
-    "a program run by Node.js",
+    "node", "a program run by Node.js",
     {"heap": "--max-old-space-size: MiB of the old generation", "semi_space": "--max-semi-space-size: MiB of one young half",
      "options": "anything else NODE_OPTIONS allows"},
     in_one_variable("NODE_OPTIONS", " ", lambda name, value: _NODE_FLAGS[name].format(value) if name in _NODE_FLAGS else None),
 )
 JVM = Base(
-    "jvm",
-    "a program run by the JVM",
+    "jvm", "a program run by the JVM",
     {"heap": "-Xmx: the largest heap, such as 256m", "heap_min": "-Xms: the heap at start", "young": "-Xmn: the young generation",
      "collector": "serial, parallel, g1, z, shenandoah, epsilon, or a -XX flag", "options": "anything else for JAVA_TOOL_OPTIONS"},
     _of_jvm,

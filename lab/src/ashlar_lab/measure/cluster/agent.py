@@ -13,6 +13,7 @@ import threading
 from pathlib import Path
 
 from ashlar.errors import BadInput
+from ashlar.files import put
 from ashlar_lab.experiment.model import Experiment
 from ashlar_lab.measure import checks, machine
 from ashlar_lab.measure.cluster.parcel import ROOT
@@ -43,21 +44,18 @@ def _end_with_the_input() -> None:
 
 def _measure(experiment: Experiment, block: int | None, expected: dict[str, str]) -> dict:
     """One block, in its order; none where the machine is only looked at."""
-    said, runs = _joined(experiment, expected), []
-    for position, arm in enumerate(experiment.order(block) if block is not None else ()):
-        runs.append(run_arm(experiment, arm, block, position, expected).to_json())
-    return {**said, "runs": runs}
+    said, order = _joined(experiment, expected), experiment.order(block) if block is not None else ()
+    return {**said, "runs": [vars(run_arm(experiment, arm, block, position, expected)) for position, arm in enumerate(order)]}
 
 
 def _joined(experiment: Experiment, expected: dict[str, str]) -> dict:
     """What this machine is, and its check runs, made once and kept beside the files."""
     kept = Path("joined.json")
     if not kept.exists():
-        ran = [run.to_json() for run in checks.check_runs(experiment, dict(expected), lambda arm, stage: None)] if experiment.check else []
-        kernel = Path("/proc/sys/kernel/random/boot_id")  # two workers with the same one disturb each other
-        facts = {**machine.describe(), "contenders": checks.contenders(experiment), "kernel_instance": kernel.read_text().strip() if kernel.exists() else ""}
-        (part := Path("joined.part")).write_text(json.dumps({"facts": facts, "checks": ran}))
-        part.rename(kept)
+        ran = [vars(run) for run in checks.check_runs(experiment, dict(expected), lambda arm, stage: None)]
+        kernel = machine.read("/proc/sys/kernel/random/boot_id") or ""  # two workers with the same one disturb each other
+        facts = {**machine.describe(), "contenders": checks.contenders(experiment), "kernel_instance": kernel}
+        put(kept, json.dumps({"facts": facts, "checks": ran}))
     return json.loads(kept.read_text())
 
 

@@ -37,9 +37,7 @@ class Bench(WorkerPlugin):
         if "ashlar" not in worker.state.total_resources:
             return
         try:
-            self.refusal = await asyncio.to_thread(self._unfit)
-            if not self.refusal:
-                await asyncio.to_thread(self._lay_out, archive, worker.local_directory)
+            self.refusal = await asyncio.to_thread(self._lay_out, archive, worker.local_directory)
         except Exception as error:
             self.refusal = f"{type(error).__name__}: {error}"
 
@@ -56,18 +54,18 @@ class Bench(WorkerPlugin):
             sync(self.worker.loop, self._offer, 0)
         return {**said, "machine": self._machine(), "address": self.worker.contact_address}
 
-    def _unfit(self):
-        """Why this machine cannot measure, as far as can be seen before anything runs."""
+    def _lay_out(self, archive, folder):
+        """Every worker has copies of its own, since a program may change what it is given. Dask removes its folder if it dies. Returns why
+        this machine cannot measure, as far as can be seen before anything runs."""
         if platform.system() != "Linux":
             return f"it is {platform.system()}; the lab measures on Linux"
-        return next(filter(None, (_unlike(name, digest) for name, digest in self.there.items())), "")
-
-    def _lay_out(self, archive, folder):
-        """Every worker has copies of its own, since a program may change what it is given. Dask removes its folder if it dies."""
+        if unfit := next(filter(None, (_unlike(name, digest) for name, digest in self.there.items())), ""):
+            return unfit
         self.root = os.path.realpath(tempfile.mkdtemp(prefix=f"{self.name}-", dir=folder))
         with tarfile.open(fileobj=io.BytesIO(archive)) as tar:
             tar.extraction_filter = getattr(tarfile, "data_filter", None)  # owners are not carried over; the first 3.11 have no such filter
             tar.extractall(self.root)
+        return ""
 
     def _ask(self, request):
         """Start the agent for one request, and wait for its answer."""
@@ -89,7 +87,7 @@ class Bench(WorkerPlugin):
         return json.loads(answer)
 
     def _clear(self):
-        if self.agent and self.agent.poll() is None:
+        if self.agent:
             self.agent.terminate()
             self.agent.wait()
         if self.root:

@@ -56,11 +56,11 @@ def packed(experiment: Experiment, ships: Sequence[str] = (), there: Sequence[st
     folders = set()  # where programs run
     for arm in experiment.arms():
         program, variant = experiment.program(arm.program), experiment.variant(arm.variant)
-        start = variants.start_of(experiment, program, variant, arm.value)
+        start = variants.start_of(program, variant, arm.value)
         folder = variant.directory or program.directory or os.getcwd()
         folders.add(folder)
         if "/" not in start.command[0]:
-            needed[(variants.executable(start) if start.path else None) or start.command[0]] = None
+            needed[variants.executable(start)] = None
         for path in _named(start, variant, folder):
             if path.startswith(_INSTALLED) or any(f"{path}/".startswith(f"{p}/") for p in declared):
                 needed[path] = None
@@ -95,8 +95,11 @@ def _archive(files: list[str], folders: set[str]) -> bytes:
             tar.add(folder, f"files{folder}", recursive=False)
         for file in files:
             tar.add(file, f"files{file}")
-        for file, place in _lab():
-            tar.add(file, f"lab/{place}")
+        for package in (ashlar, ashlar_lab):
+            tar.add(Path(package.__file__).parent, f"lab/{package.__name__}", filter=lambda member: None if member.name.endswith("__pycache__") else member)
+        for source in (launcher.SOURCE, serve.SOURCE):
+            if native.portable(built := native.program(source)):
+                tar.add(built, f"lab/ashlar_programs/{os.uname().machine}/{source.stem}")
     return content.getvalue()
 
 
@@ -119,16 +122,6 @@ def _files(path: str) -> Iterator[str]:
         yield path
     for folder, _, names in os.walk(path):
         yield from (whole for name in names if os.path.isfile(whole := os.path.join(folder, name)))
-
-
-def _lab() -> Iterator[tuple[Path, str]]:
-    for folder in (Path(package.__file__).parent for package in (ashlar, ashlar_lab)):
-        for file in sorted(folder.rglob("*")):
-            if file.suffix in (".py", ".c"):
-                yield file, f"{folder.name}/{file.relative_to(folder)}"
-    for source in (launcher.SOURCE, serve.SOURCE):
-        if native.portable(built := native.program(source)):
-            yield built, f"ashlar_programs/{os.uname().machine}/{source.stem}"
 
 
 def _digest(path: str) -> str:

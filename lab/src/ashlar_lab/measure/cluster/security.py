@@ -8,28 +8,21 @@ import ipaddress
 import re
 import socket
 import ssl
-from dataclasses import dataclass
+from collections.abc import Mapping
 from urllib.parse import urlsplit
+
+import distributed
 
 from ashlar.errors import BadInput
 
 
-@dataclass(frozen=True)
-class Tls:
-    """Files in PEM form: the authority that certificates must be of, and the client's own certificate and key. What is None is taken from
-    Dask's configuration."""
-
-    ca_file: str | None = None
-    cert: str | None = None
-    key: str | None = None
-
-    def options(self) -> list[str]:
-        """As on the command line."""
-        return [word for name, value in (("--tls-ca-file", self.ca_file), ("--tls-cert", self.cert), ("--tls-key", self.key)) if value for word in (name, value)]
+# The options that name files in PEM form, and what Dask calls them: the authority that certificates must be of, and the client's own
+# certificate and key.
+_NAMES_IN_DASK = {"--tls-ca-file": "tls_ca_file", "--tls-cert": "tls_client_cert", "--tls-key": "tls_client_key"}
 
 
-def check_address(address: str, tls: Tls = Tls()) -> None:
-    """Complain about what cannot be an address, or must not be used, before anything starts."""
+def check_address(address: str, tls: Mapping[str, str] = {}) -> None:
+    """Complain about what cannot be an address, or must not be used, before anything starts. `tls` has the files that options name."""
     if address.startswith("local"):
         local_count(address)
     elif not re.fullmatch(r"(tcp|tls|ws|wss|ucx)://[^/\s]+:[0-9]+/?", address):
@@ -38,8 +31,8 @@ def check_address(address: str, tls: Tls = Tls()) -> None:
         port = address.rstrip("/").rpartition(":")[2]
         raise BadInput(f"--on {address}: {why}; give the scheduler TLS and say tls:// (docs/design/lab-machines.md), or come through "
                        f"ssh -L {port}:127.0.0.1:{port} and say tcp://127.0.0.1:{port}")
-    if tls != Tls() and not encrypts(address):
-        raise BadInput(f"{tls.options()[0]} belongs to an address such as tls://host:8786, and --on {address} is not encrypted; leave it out")
+    if tls and not encrypts(address):
+        raise BadInput(f"{next(iter(tls))} belongs to an address such as tls://host:8786, and --on {address} is not encrypted; leave it out")
 
 
 def local_count(address: str) -> int:
@@ -67,14 +60,12 @@ def in_the_clear(address: str) -> str:
     return f"{host} is not on this machine and the connection is not encrypted, so whoever reaches it could run commands there"
 
 
-def security_of(address: str, tls: Tls):
-    """Dask's own description of the connection, with certificates that can be read; None where it is not encrypted."""
-    import distributed
-
+def security_of(address: str, tls: Mapping[str, str]):
+    """Dask's own description of the connection, with certificates that can be read; None where it is not encrypted. Files that no option
+    names are taken from Dask's configuration."""
     if not encrypts(address):
         return None
-    given = {"tls_ca_file": tls.ca_file, "tls_client_cert": tls.cert, "tls_client_key": tls.key}
-    security = distributed.Security(require_encryption=True, **{k: v for k, v in given.items() if v})
+    security = distributed.Security(require_encryption=True, **{_NAMES_IN_DASK[option]: file for option, file in tls.items()})
     needed = "--on " + address + " needs --tls-ca-file, --tls-cert and --tls-key, or the same in Dask's configuration"
     try:
         if not security.tls_ca_file or not security.get_connection_args("client")["ssl_context"]:

@@ -4,11 +4,12 @@ A block is measured whole on one machine, and is in the store whole or not at al
 `--resume` gives out the blocks that it lacks.
 """
 
+import contextlib
 import dataclasses
 import socket
 import time
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from ashlar.errors import BadInput
@@ -17,7 +18,7 @@ from ashlar_lab.experiment.model import Experiment
 from ashlar_lab.fit.precision import enough
 from ashlar_lab.measure.cluster.engine import Cluster
 from ashlar_lab.measure.cluster.parcel import Parcel, packed
-from ashlar_lab.measure.cluster.security import Tls, check_address
+from ashlar_lab.measure.cluster.security import check_address
 from ashlar_lab.measure.progress import FleetProgress
 from ashlar_lab.measure.run import learn
 from ashlar_lab.store.database import Store
@@ -31,7 +32,7 @@ _RETURN_S = 300.0
 
 
 def measure_on(address: str, experiment: Experiment, store_path: Path, resume: bool = False, quiet: bool = False,
-               ships: Sequence[str] = (), there: Sequence[str] = (), tls: Tls = Tls()) -> bool:
+               ships: Sequence[str] = (), there: Sequence[str] = (), tls: Mapping[str, str] = {}) -> bool:
     """Measure on the cluster at `address`. False when Ctrl-C ended it early; every block that came is kept then, and where `Unfinished` is raised,
     too."""
     check_address(address, tls)
@@ -60,13 +61,11 @@ def _continued(store: Store, experiment: Experiment, parcel: Parcel) -> Store:
             raise BadInput(f"{path} has changed since {store.path} was begun (SHA-256 {before[path][:12]}, now {digest[:12]}); "
                            "bring it back, or begin a new store")
     store.name_machine(socket.gethostname())
-    for block, (_, runs) in store.blocks().items():
-        if runs < len(experiment.arms()):
-            store.drop_block(block)
+    store.drop_blocks_below(len(experiment.arms()))
     return store
 
 
-class _Session:
+class _Session(contextlib.AbstractContextManager):
     """`todo` are the blocks that nobody has. Before there is a store the first machine is only looked at: it shows what the programs print,
     and all others must print the same."""
 
@@ -87,9 +86,6 @@ class _Session:
         self.todo: deque[int | None] = deque(b for b in range(experiment.stop.blocks_max) if b not in have)
         if store is None:
             self.todo.appendleft(None)
-
-    def __enter__(self) -> "_Session":
-        return self
 
     def __exit__(self, *_) -> None:
         if self.store:
@@ -155,9 +151,9 @@ class _Session:
             self.progress.says(f"{machine} takes no part: {said['refused']}")
             self.todo.appendleft(block)
             return
-        checks, runs = ([dataclasses.replace(Run.from_json(run), machine=machine) for run in said[kind]] for kind in ("checks", "runs"))
+        checks, runs = ([Run.of({**run, "machine": machine}) for run in said[kind]] for kind in ("checks", "runs"))
         known = machine in self._joined(machine, said["address"], said["facts"])
-        self.store.add_all(came := runs if known else checks + runs)
+        self.store.add(*(came := runs if known else checks + runs))
         for run in came:
             self._note(run)
             self.progress.failed(run)
@@ -171,8 +167,7 @@ class _Session:
         if {a for a, name in self.machines.items() if name == machine and a != address} & self.cluster.workers().keys():
             raise Unfinished(f"two workers are both called {machine}; start them with --name")
         if self.store is None:
-            self.store = Store.create(self.path, self.experiment, facts)
-            self.store.set_files(self.parcel.digests)
+            self.store = Store.create(self.path, self.experiment, facts, self.parcel.digests)
         known = self.store.machines()
         if address not in self.machines:
             try:
