@@ -19,13 +19,13 @@ use crate::os::Refused;
 #[derive(Debug)]
 pub struct Blocks(Mutex<BlockAllocator>);
 
-/// How many empty blocks have been needed since [`Blocks::take_need`] was last called.
+/// What has been needed since [`Blocks::take_need`] was last called.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Need {
+    /// The most blocks that were in use at any time.
+    pub(crate) used: usize,
     /// The fewest empty blocks that held memory at any time: nothing needed these.
     pub(crate) unused: usize,
-    /// Blocks that were taken and held no memory.
-    pub(crate) fresh: usize,
 }
 
 #[derive(Debug, Default)]
@@ -35,7 +35,7 @@ pub(crate) struct BlockAllocator {
     in_use: usize,
     /// Empty blocks that hold memory of the system.
     held: usize,
-    /// How many empty blocks the nursery needs.
+    /// What the nursery needs.
     need: Need,
     /// Memory has run out: the blocks kept for that case may be taken.
     reserve_is_open: bool,
@@ -98,8 +98,8 @@ impl Blocks {
     pub(crate) fn take_need(&self) -> Need {
         let mut allocator = self.lock();
         let next = Need {
+            used: allocator.in_use,
             unused: allocator.held,
-            fresh: 0,
         };
         std::mem::replace(&mut allocator.need, next)
     }
@@ -120,8 +120,8 @@ impl BlockAllocator {
     fn note_taken(&mut self, blocks: usize, held: usize) {
         self.in_use += blocks;
         self.held -= held;
+        self.need.used = self.need.used.max(self.in_use);
         self.need.unused = self.need.unused.min(self.held);
-        self.need.fresh += blocks - held;
     }
 
     /// Counts `blocks` empty blocks as without memory: it has gone back, and nothing needed it.

@@ -5,7 +5,6 @@ use std::time::{Duration, Instant};
 use super::state::{State, Sweep};
 use super::Heap;
 use crate::allocate::cursor::AllocationCache;
-use crate::allocate::surplus::Surplus;
 use crate::layout::block::{BlockIndex, INHERITED};
 use crate::layout::width::WidthIndex;
 use crate::layout::BLOCK_BYTES;
@@ -305,21 +304,21 @@ impl<V: Vm> Heap<'_, V> {
     /// call, between two blocks that the program allocates from, so that no pause becomes longer.
     #[inline]
     pub(super) fn release_surplus(&self) {
-        let surplus = self.state.borrow().sweep.surplus;
-        if surplus.due_blocks() > 0 {
-            self.release_some_of(surplus);
+        let due_blocks = self.state.borrow().sweep.surplus.due_blocks();
+        if due_blocks > 0 {
+            self.release_some_of(due_blocks);
         }
     }
 
     #[cold]
-    fn release_some_of(&self, surplus: Surplus) {
-        let blocks = surplus.due_blocks().min(RELEASED_TOGETHER_BLOCKS);
-        let released = self.space().release_highest_run(surplus.blocks(), blocks);
+    fn release_some_of(&self, due_blocks: usize) {
+        let together = due_blocks.min(RELEASED_TOGETHER_BLOCKS);
+        let released = self.space().release_highest_run(due_blocks, together);
         let State { sweep, counts, .. } = &mut *self.state.borrow_mut();
         counts.totals.blocks_released += released;
         match released {
             0 => sweep.surplus.put_off(),
-            _ => sweep.surplus.note_released(released),
+            _ => sweep.surplus.note_gone(released),
         }
     }
 }
