@@ -61,7 +61,7 @@ pub struct BlockCounts {
     pub held: usize,
 }
 
-/// What [`Space::release_idle_blocks`](crate::space::Space::release_idle_blocks) has done.
+/// What [`Space::release_pages`](crate::space::Space::release_pages) has done.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Released {
     /// Blocks whose pages went back.

@@ -17,7 +17,7 @@
 use super::blocks::Need;
 
 /// The part of the price that an empty block pays in a nursery while no cost is known.
-const UNKNOWN_PAID: f64 = 1.0 / 16.0;
+const UNKNOWN_PAID: f64 = 1.0 / 64.0;
 /// How often an empty block pays its price in a watch: one number for each watcher. The first watcher counts while
 /// nothing has been learnt.
 const PATIENCES: [f64; 6] = [1.0, 0.5, 2.0, 0.25, 4.0, 0.0];
@@ -113,12 +113,17 @@ impl Surplus {
         self.put_off = (self.put_off - paid).max(0.0);
         let surplus_blocks = (need.used + need.unused).saturating_sub(self.chosen().blocks);
         let is_due = surplus_blocks >= WORTH_BLOCKS && self.put_off == 0.0;
-        self.due_blocks = if is_due { surplus_blocks.min(need.unused) } else { 0 };
+        self.due_blocks = if is_due {
+            surplus_blocks.min(need.unused)
+        } else {
+            0
+        };
     }
 
     fn choose(&mut self) {
         let losses = |index: usize| self.watchers[index].losses;
-        let best = (0..PATIENCES.len()).min_by(|&one, &other| losses(one).total_cmp(&losses(other)));
+        let best =
+            (0..PATIENCES.len()).min_by(|&one, &other| losses(one).total_cmp(&losses(other)));
         if let Some(best) = best.filter(|&best| losses(best) < losses(self.chosen) * CLEARLY_LESS) {
             self.chosen = best;
         }

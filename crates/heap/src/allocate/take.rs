@@ -33,14 +33,12 @@ impl Space {
         behind.unwrap_or(locked.allocator.used_limit)
     }
 
-    /// Looks at the empty blocks from `from` on, once after every major or full collection, and
-    /// gives back the pages of those that have stayed empty for more than `idle_collections` of
-    /// these: so memory returns to the system slowly. Stops when `goes_on`, called after each that
-    /// goes back, returns false.
-    pub(crate) fn release_idle_blocks(
+    /// Gives back the pages that nothing lies in behind spans from the block `from` on, and those of the empty blocks
+    /// there if `with_empty`. Stops when `goes_on`, called after each block that has pages to give back, returns false.
+    pub(crate) fn release_pages(
         &self,
         from: usize,
-        idle_collections: u16,
+        with_empty: bool,
         mut goes_on: impl FnMut() -> bool,
     ) -> Released {
         let LockedAllocator {
@@ -53,12 +51,7 @@ impl Space {
             let block = region.block(block_index);
             let gone = match region.kind_byte(block_index) {
                 KindByte::SPAN_REST if block.has(REST_DIRTY) => region.release_rest(block_index),
-                KindByte::EMPTY if block.has(DIRTY) => {
-                    let idle = block.idle_collections.get() + 1;
-                    block.idle_collections.set(idle);
-                    if idle <= usize::from(idle_collections) {
-                        continue;
-                    }
+                KindByte::EMPTY if with_empty && block.has(DIRTY) => {
                     let gone = region.release(block_index, 1);
                     released.blocks += usize::from(gone.is_ok());
                     gone

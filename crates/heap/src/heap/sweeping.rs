@@ -79,7 +79,7 @@ impl<V: Vm> Heap<'_, V> {
         while self.sweep_next(None) && work.spend_step(CELLS_PER_SWEPT_BLOCK) {}
         let is_swept = !self.is_sweeping();
         if is_swept {
-            self.release_idle_blocks(work);
+            self.release_pages(work);
         }
         is_swept
     }
@@ -240,15 +240,15 @@ impl<V: Vm> Heap<'_, V> {
         )
     }
 
-    /// Gives pages of empty blocks back once a major or full collection has been swept: as many
-    /// as `work` allows, and the rest at the next opportunity.
-    pub(super) fn release_idle_blocks(&self, work: &mut WorkBudget) {
+    /// Gives pages behind spans back once a major or full collection has been swept, and those of all empty blocks if
+    /// the process is out of its memory limit: as many as `work` allows, and the rest at the next opportunity.
+    pub(super) fn release_pages(&self, work: &mut WorkBudget) {
         let from = self.state.borrow_mut().sweep.release_from.take();
         let Some(from) = from else { return };
         self.space().lock_blocks().close_reserve();
         let all_at_once = self.is_out_of_limit();
         let goes_on = || all_at_once || work.spend_step(CELLS_PER_RELEASED_BLOCK);
-        let next = self.release_blocks(from, all_at_once, goes_on);
+        let next = self.release_pages_from(from, all_at_once, goes_on);
         let State { pacing, sweep, .. } = &mut *self.state.borrow_mut();
         sweep.release_from = next;
         if next.is_none() && pacing.pace.options().memory_limit_bytes.is_some() {
@@ -260,7 +260,7 @@ impl<V: Vm> Heap<'_, V> {
 
     /// Gives the pages of all empty blocks back to the system now.
     pub fn release_empty_blocks(&self) {
-        self.release_blocks(0, true, || true);
+        self.release_pages_from(0, true, || true);
     }
 
     /// As [`Heap::release_empty_blocks`], for all blocks but the lowest, which are taken first:
@@ -271,29 +271,23 @@ impl<V: Vm> Heap<'_, V> {
         let blocks = &self.space().blocks;
         if blocks.counts().held * BLOCK_BYTES >= kept_bytes.saturating_add(worth_bytes) {
             let from = self.space().behind_held_blocks(kept_bytes / BLOCK_BYTES);
-            self.release_blocks(from, true, || true);
+            self.release_pages_from(from, true, || true);
         }
     }
 
-    /// Gives pages of empty blocks back from block `from` on, as
-    /// [`Space::release_idle_blocks`](crate::space::Space::release_idle_blocks) does. Returns the block to go on from. When `from` is 0, blocks that held nothing but rows
-    /// of free payloads become empty first.
-    fn release_blocks(
+    /// Gives pages back from block `from` on, as [`Space::release_pages`](crate::space::Space::release_pages) does.
+    /// Returns the block to go on from. When `from` is 0, blocks that held nothing but rows of free payloads become
+    /// empty first.
+    fn release_pages_from(
         &self,
         from: usize,
-        all_at_once: bool,
+        with_empty: bool,
         goes_on: impl FnMut() -> bool,
     ) -> Option<usize> {
         if from == 0 {
             self.shared.payloads.lock().give_rows_back(self.space());
         }
-        let idle_collections = match all_at_once {
-            true => 0,
-            false => self.pace().idle_collections(BLOCK_BYTES),
-        };
-        let released = self
-            .space()
-            .release_idle_blocks(from, idle_collections, goes_on);
+        let released = self.space().release_pages(from, with_empty, goes_on);
         let State { sweep, counts, .. } = &mut *self.state.borrow_mut();
         counts.totals.blocks_released += released.blocks;
         sweep.surplus.note_gone(released.blocks);

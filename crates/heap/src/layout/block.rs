@@ -54,8 +54,6 @@ pub(crate) struct Block {
     pub(crate) overhang: Number,
     /// Spans: the offset in the first block at which the span begins, in bytes.
     pub(crate) span_start: Number,
-    /// Major and full collections for which the block has been empty.
-    pub(crate) idle_collections: Number,
     flags: AtomicU16,
 }
 
@@ -180,7 +178,6 @@ impl Block {
             &self.span_pages,
             &self.overhang,
             &self.span_start,
-            &self.idle_collections,
         ] {
             number.set(0);
         }

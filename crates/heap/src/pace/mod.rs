@@ -49,29 +49,8 @@ pub struct Pace {
     limit: Limit,
     /// CPU time of the process when it was last found due to collect before a fork.
     at_fork_ns: u64,
-    intervals: Intervals,
     /// CPU time of the process between the starts of the latest two collections.
     interval_ns: u64,
-}
-
-/// CPU time of the process from one major or full collection to the next.
-#[derive(Clone, Copy, Debug, Default)]
-struct Intervals {
-    /// That of the process when the latest one started.
-    at_latest_ns: u64,
-    /// The mean of the latest ones, which count most; 0 while none is known.
-    mean_ns: u64,
-}
-
-impl Intervals {
-    fn note(&mut self, process_ns: u64) {
-        let before_ns = std::mem::replace(&mut self.at_latest_ns, process_ns);
-        let interval_ns = process_ns.saturating_sub(before_ns);
-        self.mean_ns = match self.mean_ns {
-            0 => interval_ns,
-            mean_ns => (mean_ns + interval_ns) / 2,
-        };
-    }
 }
 
 /// The latest collection. What it left is known when the next one starts.
@@ -151,9 +130,6 @@ const CELL_BYTES: usize = 64;
 /// In how many processes garbage that a fork shares takes memory, at least: in the parent, and in a child that copies
 /// the pages in which it lies.
 const PROCESSES_WITH_GARBAGE: f64 = 2.0;
-/// The fewest and the most major or full collections that an empty block sees before its pages go back.
-const IDLE_COLLECTIONS_MIN: f64 = 2.0;
-const IDLE_COLLECTIONS_MAX: f64 = 1000.0;
 /// About the CPU time that the system takes to provide the pages of a block anew.
 const BLOCK_PAGES_NS: f64 = 30_000.0;
 
@@ -173,7 +149,6 @@ impl Pace {
             rent: Rent::default(),
             limit: Limit::default(),
             at_fork_ns: 0,
-            intervals: Intervals::default(),
             interval_ns: 0,
         }
     }
@@ -264,9 +239,6 @@ impl Pace {
                 .settling
                 .begin(asked.is_some(), settled.is_suspicious);
         }
-        if let Some(costs) = measure.costs.filter(|_| scope != Scope::Minor) {
-            self.intervals.note(costs.process_ns);
-        }
         self.latest = match scope {
             Scope::Minor => Latest::MINOR,
             Scope::Major | Scope::Full => Latest {
@@ -283,17 +255,6 @@ impl Pace {
     /// Whether cells settle in the major or full collection that has started.
     pub fn lets_settle(&self) -> bool {
         self.settled.settling.is_on()
-    }
-
-    /// For how many major or full collections a block of `bytes` stays empty before its pages go back. It pays
-    /// rent, too: its pages go back when they have stayed for the CPU time that providing them anew is worth.
-    pub fn idle_collections(&self, bytes: usize) -> u16 {
-        let worth_ns = self.pages_worth_ns(bytes);
-        let collections = match self.intervals.mean_ns {
-            0 => IDLE_COLLECTIONS_MIN,
-            mean_ns => worth_ns / mean_ns as f64,
-        };
-        collections.clamp(IDLE_COLLECTIONS_MIN, IDLE_COLLECTIONS_MAX) as u16
     }
 
     /// What part of the price of its pages an empty block of `bytes` has paid as rent between the starts of the
@@ -330,7 +291,6 @@ impl Pace {
     /// This process has just been forked, and its CPU time begins at 0.
     pub fn begin_in_child(&mut self) {
         self.at_fork_ns = 0;
-        self.intervals.at_latest_ns = 0;
     }
 
     fn is_worth_before_fork(
@@ -700,29 +660,6 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_block_stays_for_as_long_as_providing_it_anew_is_worth() {
-        // 2.5 times 30 us times 200 MiB are the rent of 64 KiB for 240 ms.
-        for (interval_ms, collections) in [(1, 240), (60, 4), (240, 2), (10_000, 2)] {
-            let mut pace = pace_by_cost();
-            for number in 1..50 {
-                pace.start(
-                    measure_at(2000 + number * interval_ms, 100 * MIB, MIB),
-                    Some(Full),
-                );
-            }
-            assert_eq!(
-                pace.idle_collections(64 << 10),
-                collections,
-                "{interval_ms}"
-            );
-        }
-        assert_eq!(
-            pace_after_full(OPTIONS, 100 * MIB).idle_collections(64 << 10),
-            2
-        );
-    }
-
-    #[test]
     fn an_empty_block_pays_for_its_pages_from_collection_to_collection() {
         let mut pace = pace_by_cost();
         for (at_ms, paid) in [(2060, 0.25), (2180, 0.5), (2420, 1.0)] {
@@ -733,21 +670,6 @@ mod tests {
         assert_eq!(fixed.pages_paid(64 << 10), None);
         let unknown = Pace::new(*pace.options());
         assert_eq!(unknown.pages_paid(64 << 10), None);
-    }
-
-    #[test]
-    fn intervals_of_a_child_begin_with_its_own_time() {
-        // 60 ms behind the parent's latest one; the child has taken all of this CPU time itself.
-        for (is_child, collections) in [(false, 4), (true, 2)] {
-            let mut pace = pace_by_cost();
-            pace.start(measure_at(2060, 100 * MIB, MIB), Some(Full));
-            pace.intervals.mean_ns = 60_000_000;
-            if is_child {
-                pace.begin_in_child();
-            }
-            pace.start(measure_at(2120, 100 * MIB, MIB), Some(Full));
-            assert_eq!(pace.idle_collections(64 << 10), collections, "{is_child}");
-        }
     }
 
     #[test]
