@@ -10,22 +10,26 @@
 //! watchers play the same game beside each other, each with a patience of its own: a watcher looks
 //! at the nurseries of a watch, and when the watch is over it gives back what none of them used. A
 //! watcher's losses are the rent of the blocks that it keeps empty, and the price of those that it
-//! gave back and the program wants again. The blocks of the heap go back when the watcher with the
-//! least losses of late gives them back. This is how disks were chosen to spin down by Helmbold, Long and Sherrod
-//! ("A Dynamic Disk Spin-Down Technique for Mobile Computing", MobiCom 1996).
+//! gave back and the program wants again. The heap follows the watcher with the least losses of
+//! late. The idea is that of Helmbold, Long and Sherrod ("A Dynamic Disk Spin-Down Technique for
+//! Mobile Computing", MobiCom 1996), whose disk learns when to stop spinning.
+//!
+//! The watchers need no memory of the system and no CPU time to speak of: what they count follows
+//! from how many blocks were in use.
 
 use super::blocks::Need;
 
 /// The part of the price that an empty block pays in a nursery while no cost is known.
 const UNKNOWN_PAID: f64 = 1.0 / 64.0;
-/// How often an empty block pays its price in a watch: one number for each watcher. The first watcher counts while
-/// nothing has been learnt.
+/// How often an empty block pays its price in a watch, for each watcher. The first watcher is the
+/// chosen one while nothing has been learnt.
 const PATIENCES: [f64; 6] = [1.0, 0.5, 2.0, 0.25, 4.0, 0.0];
-/// The losses, in prices of a block, by which each watcher trails the one before it at the beginning.
+/// The losses, in prices of a block, by which each watcher trails the one before it at the
+/// beginning.
 const DOUBT: f64 = 8.0;
-/// Another watcher counts when its losses are this much smaller.
+/// Another watcher is chosen when its losses are less than this part of the chosen one's.
 const CLEARLY_LESS: f64 = 7.0 / 8.0;
-/// How often an empty block pays its price until losses count about a third.
+/// How often an empty block pays its price until losses count about a third of what they did.
 const REMEMBERED: f64 = 16.0;
 /// The fewest blocks that are worth giving back to the system (256 KiB).
 const WORTH_BLOCKS: usize = 4;
@@ -46,8 +50,8 @@ struct Watcher {
 }
 
 impl Watcher {
-    /// A nursery is over, in which `used_blocks` were in use at the same time. An empty block has paid the part `paid` of
-    /// its price in the meantime.
+    /// A nursery is over, in which up to `used_blocks` were in use at the same time. An empty
+    /// block has paid the part `paid` of its price in the meantime.
     fn note_nursery(&mut self, used_blocks: usize, paid: f64) {
         let fresh_blocks = used_blocks.saturating_sub(self.blocks);
         self.blocks = self.blocks.max(used_blocks);
@@ -70,11 +74,12 @@ impl Watcher {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Surplus {
     watchers: [Watcher; PATIENCES.len()],
-    /// The one that counts.
+    /// The index of the watcher whose choice is followed.
     chosen: usize,
     /// Blocks that are still to go back.
     due_blocks: usize,
-    /// The rent until blocks go back again, in prices, because the system refused.
+    /// How much of its price an empty block is still to pay before blocks go back again, because
+    /// the system refused.
     put_off: f64,
 }
 
@@ -102,8 +107,8 @@ impl Default for Surplus {
 }
 
 impl Surplus {
-    /// A nursery is over, which needed blocks. An empty block has paid the part `paid` of
-    /// the price of its pages in the meantime; `None` while no cost is known.
+    /// A nursery is over, which needed `need`. An empty block has paid the part `paid` of the
+    /// price of its pages in the meantime; `None` while no cost is known.
     pub(crate) fn note_nursery(&mut self, need: Need, paid: Option<f64>) {
         let paid = paid.unwrap_or(UNKNOWN_PAID);
         for watcher in &mut self.watchers {
@@ -113,10 +118,9 @@ impl Surplus {
         self.put_off = (self.put_off - paid).max(0.0);
         let surplus_blocks = (need.used + need.unused).saturating_sub(self.chosen().blocks);
         let is_due = surplus_blocks >= WORTH_BLOCKS && self.put_off == 0.0;
-        self.due_blocks = if is_due {
-            surplus_blocks.min(need.unused)
-        } else {
-            0
+        self.due_blocks = match is_due {
+            true => surplus_blocks.min(need.unused),
+            false => 0,
         };
     }
 
@@ -259,7 +263,6 @@ mod tests {
                 let given_back = cycles as f64 * BURST_BLOCKS;
                 let program = in_turns(paid, |nursery| nursery % period == 0);
                 let ratio = program.losses() / kept.min(given_back);
-                println!("{paid} {period} {ratio:.3}");
                 worst = worst.max(ratio);
             }
         }
@@ -282,7 +285,6 @@ mod tests {
             // Of neighbouring bursts only the first needs blocks anew.
             let given_back = bursts * (1.0 - 1.0 / mean_gap as f64) * BURST_BLOCKS;
             let ratio = program.losses() / kept.min(given_back);
-            println!("{mean_gap} {ratio:.3}");
             assert!(ratio < 1.5, "{ratio:.2} with a mean gap of {mean_gap}");
         }
     }
@@ -297,7 +299,6 @@ mod tests {
         }
         let given_back = 10.0 * BURST_BLOCKS;
         let ratio = (program.losses() - before) / given_back;
-        println!("{ratio}");
         assert!(ratio < 1.6, "{ratio:.2}");
     }
 

@@ -33,8 +33,9 @@ impl Space {
         behind.unwrap_or(locked.allocator.used_limit)
     }
 
-    /// Gives back the pages that nothing lies in behind spans from the block `from` on, and those of the empty blocks
-    /// there if `with_empty`. Stops when `goes_on`, called after each block that has pages to give back, returns false.
+    /// Gives back the pages in which nothing lies behind the ends of spans, from the block `from`
+    /// on, and those of empty blocks if `with_empty`. Stops when `goes_on`, called after each block
+    /// whose pages went back, returns false.
     pub(crate) fn release_pages(
         &self,
         from: usize,

@@ -240,8 +240,9 @@ impl<V: Vm> Heap<'_, V> {
         )
     }
 
-    /// Gives pages behind spans back once a major or full collection has been swept, and those of all empty blocks if
-    /// the process is out of its memory limit: as many as `work` allows, and the rest at the next opportunity.
+    /// Once a major or full collection has been swept, gives back the pages behind the ends of
+    /// spans: as many as `work` allows, and the rest at the next opportunity. When the process is
+    /// out of its memory limit, gives the pages of all empty blocks back, too, at once.
     pub(super) fn release_pages(&self, work: &mut WorkBudget) {
         let from = self.state.borrow_mut().sweep.release_from.take();
         let Some(from) = from else { return };
@@ -275,9 +276,9 @@ impl<V: Vm> Heap<'_, V> {
         }
     }
 
-    /// Gives pages back from block `from` on, as [`Space::release_pages`](crate::space::Space::release_pages) does.
-    /// Returns the block to go on from. When `from` is 0, blocks that held nothing but rows of free payloads become
-    /// empty first.
+    /// Gives pages back from block `from` on, as
+    /// [`Space::release_pages`](crate::space::Space::release_pages) does. Returns the block to go on
+    /// from. When `from` is 0, blocks that held nothing but rows of free payloads become empty first.
     fn release_pages_from(
         &self,
         from: usize,
