@@ -241,8 +241,10 @@ impl<V: Vm> Heap<'_, V> {
     }
 
     /// Once a major or full collection has been swept, gives back the pages behind the ends of
-    /// spans: as many as `work` allows, and the rest at the next opportunity. When the process is
-    /// out of its memory limit, gives the pages of all empty blocks back, too, at once.
+    /// spans: as many as `work` allows, and the rest at the next opportunity. So it does with empty
+    /// blocks that no nursery needs, because a program that collects may take no block for a
+    /// while. When the process is out of its memory limit, the pages of all empty blocks go back
+    /// at once.
     pub(super) fn release_pages(&self, work: &mut WorkBudget) {
         let from = self.state.borrow_mut().sweep.release_from.take();
         let Some(from) = from else { return };
@@ -250,6 +252,9 @@ impl<V: Vm> Heap<'_, V> {
         let all_at_once = self.is_out_of_limit();
         let goes_on = || all_at_once || work.spend_step(CELLS_PER_RELEASED_BLOCK);
         let next = self.release_pages_from(from, all_at_once, goes_on);
+        while self.surplus_blocks() > 0 && work.spend_step(CELLS_PER_RELEASED_BLOCK) {
+            self.release_some_of(self.surplus_blocks());
+        }
         let State { pacing, sweep, .. } = &mut *self.state.borrow_mut();
         sweep.release_from = next;
         if next.is_none() && pacing.pace.options().memory_limit_bytes.is_some() {
@@ -299,10 +304,16 @@ impl<V: Vm> Heap<'_, V> {
     /// call, between two blocks that the program allocates from, so that no pause becomes longer.
     #[inline]
     pub(super) fn release_surplus(&self) {
-        let due_blocks = self.state.borrow().sweep.surplus.due_blocks();
+        let due_blocks = self.surplus_blocks();
         if due_blocks > 0 {
             self.release_some_of(due_blocks);
         }
+    }
+
+    /// Empty blocks that are to go back now because no nursery needs them.
+    #[inline]
+    fn surplus_blocks(&self) -> usize {
+        self.state.borrow().sweep.surplus.due_blocks()
     }
 
     #[cold]
