@@ -48,8 +48,8 @@ impl Trimming {
     }
 
     /// Ruby's parser allocates the nodes of a file's syntax tree, 25 MB for a file of tables,
-    /// and frees them. Blocks that were full of nodes are reused, but only a major or full
-    /// collection would give them back. Where payloads come from libc, libc keeps what is not at
+    /// and frees them. Blocks that were full of nodes are reused, but the others would stay
+    /// until they have paid their price as rent. Where payloads come from libc, libc keeps what is not at
     /// the end of its heap, and no object is placed there.
     pub(super) fn trim(&self, heap: &Heap<'_, impl Vm>) {
         heap.release_empty_blocks_beyond(heap.pace().nursery_bytes(), GROWTH_MIN_BYTES);

@@ -19,13 +19,20 @@ use crate::os::Refused;
 #[derive(Debug)]
 pub struct Blocks(Mutex<BlockAllocator>);
 
-/// What has been needed since [`Blocks::take_need`] was last called.
+/// What has been needed since [`Blocks::take_need`] was last called, and how many blocks hold memory
+/// now.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Need {
     /// The most blocks that were in use at any time.
     pub(crate) used: usize,
     /// The fewest empty blocks that held memory at any time: nothing needed these.
     pub(crate) unused: usize,
+    /// Blocks that have lost their memory, but for those that were released as surplus.
+    pub(crate) gone: usize,
+    /// Blocks that are in use now.
+    pub(crate) in_use: usize,
+    /// Empty blocks that hold memory now.
+    pub(crate) held: usize,
 }
 
 #[derive(Debug, Default)]
@@ -36,7 +43,7 @@ pub(crate) struct BlockAllocator {
     /// Empty blocks that hold memory of the system.
     held: usize,
     /// What the nursery needs.
-    need: Need,
+    pub(super) need: Need,
     /// Memory has run out: the blocks kept for that case may be taken.
     reserve_is_open: bool,
     pub(super) policy: Policy,
@@ -97,11 +104,17 @@ impl Blocks {
     /// Takes what has been needed since the previous call.
     pub(crate) fn take_need(&self) -> Need {
         let mut allocator = self.lock();
+        let (in_use, held) = (allocator.in_use, allocator.held);
         let next = Need {
-            used: allocator.in_use,
-            unused: allocator.held,
+            used: in_use,
+            unused: held,
+            ..Need::default()
         };
-        std::mem::replace(&mut allocator.need, next)
+        Need {
+            in_use,
+            held,
+            ..std::mem::replace(&mut allocator.need, next)
+        }
     }
 
     /// The number of the first block that was never handed out: walks over the heap end
@@ -175,6 +188,23 @@ impl LockedAllocator<'_> {
     pub(super) fn held(&self) -> impl Iterator<Item = usize> + '_ {
         let empty = self.allocator.empty.runs(0, 1).flatten();
         empty.filter(|&block| self.region.block(BlockIndex(block as u32)).has(DIRTY))
+    }
+
+    /// Of the highest run of neighbouring empty blocks that hold memory, below the block `end`, the
+    /// last blocks: at most `blocks` of them.
+    pub(super) fn highest_held_run(&self, end: usize, blocks: usize) -> Option<Range<usize>> {
+        let is_held = |&block: &usize| {
+            self.allocator.empty.has(block)
+                && self.region.block(BlockIndex(block as u32)).has(DIRTY)
+        };
+        let lowest = self.allocator.empty.lowest();
+        let last = (lowest..end).rev().find(is_held).filter(|_| blocks > 0)?;
+        let count = (lowest..=last)
+            .rev()
+            .take(blocks)
+            .take_while(is_held)
+            .count();
+        Some(last + 1 - count..last + 1)
     }
 
     /// The longest run of empty blocks among the `surplus` highest ones that hold memory. At most
@@ -271,7 +301,9 @@ impl LockedAllocator<'_> {
             let block = first.after(index);
             region.block(block).reset();
             region.set_kind(block, Kind::Empty);
-            allocator.held += usize::from(region.block(block).has(DIRTY));
+            let is_held = region.block(block).has(DIRTY);
+            allocator.held += usize::from(is_held);
+            allocator.need.gone += usize::from(!is_held);
         }
         allocator.in_use -= count;
         allocator.empty.add(first.get()..first.get() + count);

@@ -50,13 +50,13 @@ struct Watcher {
 }
 
 impl Watcher {
-    /// A nursery is over, in which up to `used_blocks` were in use at the same time. An empty
-    /// block has paid the part `paid` of its price in the meantime.
-    fn note_nursery(&mut self, used_blocks: usize, paid: f64) {
-        let fresh_blocks = used_blocks.saturating_sub(self.blocks);
-        self.blocks = self.blocks.max(used_blocks);
-        let unused_blocks = self.blocks - used_blocks;
-        let kept = (1.0 - paid / REMEMBERED).max(0.0);
+    /// A nursery is over, which needed `need`. An empty block has paid the part `paid` of its price
+    /// in the meantime.
+    fn note_nursery(&mut self, need: &Need, paid: f64) {
+        let fresh_blocks = need.used.saturating_sub(self.blocks);
+        self.blocks = self.blocks.max(need.used);
+        let unused_blocks = self.blocks - need.used;
+        let kept = (-paid / REMEMBERED).exp();
         self.losses = self.losses * kept + fresh_blocks as f64 + unused_blocks as f64 * paid;
         self.unused_blocks = self.unused_blocks.min(unused_blocks);
         self.paid += paid;
@@ -67,11 +67,14 @@ impl Watcher {
             self.paid = 0.0;
             self.unused_blocks = usize::MAX;
         }
+        // Nobody pays for what has gone in another way.
+        let left_blocks = self.blocks.saturating_sub(need.gone);
+        self.blocks = left_blocks.max(need.in_use.min(self.blocks));
     }
 }
 
 /// The empty blocks that nobody needs.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 pub(crate) struct Surplus {
     watchers: [Watcher; PATIENCES.len()],
     /// The index of the watcher whose choice is followed.
@@ -112,11 +115,11 @@ impl Surplus {
     pub(crate) fn note_nursery(&mut self, need: Need, paid: Option<f64>) {
         let paid = paid.unwrap_or(UNKNOWN_PAID);
         for watcher in &mut self.watchers {
-            watcher.note_nursery(need.used, paid);
+            watcher.note_nursery(&need, paid);
         }
         self.choose();
         self.put_off = (self.put_off - paid).max(0.0);
-        let surplus_blocks = (need.used + need.unused).saturating_sub(self.chosen().blocks);
+        let surplus_blocks = (need.in_use + need.held).saturating_sub(self.chosen().blocks);
         let is_due = surplus_blocks >= WORTH_BLOCKS && self.put_off == 0.0;
         self.due_blocks = match is_due {
             true => surplus_blocks.min(need.unused),
@@ -165,6 +168,7 @@ mod tests {
         /// What a block pays in a nursery.
         paid: Option<f64>,
         held_blocks: usize,
+        in_use: usize,
         released_blocks: usize,
         releases: usize,
         /// Blocks that were provided anew, and the rent of those that were empty, in prices.
@@ -178,6 +182,7 @@ mod tests {
                 surplus: Surplus::default(),
                 paid,
                 held_blocks,
+                in_use: 0,
                 released_blocks: 0,
                 releases: 0,
                 fresh_blocks: 0,
@@ -199,10 +204,19 @@ mod tests {
             self.fresh_blocks += fresh_blocks;
             let unused = self.held_blocks - blocks;
             self.rent += unused as f64 * self.paid.unwrap_or(UNKNOWN_PAID);
-            let need = Need {
-                used: blocks,
-                unused,
-            };
+            // What was in use in a nursery is in use until the collection behind it has been swept.
+            let before = std::mem::replace(&mut self.in_use, blocks);
+            let used = blocks.max(before.min(self.held_blocks));
+            self.note(Need {
+                used,
+                unused: self.held_blocks - used,
+                gone: 0,
+                in_use: blocks,
+                held: unused,
+            });
+        }
+
+        fn note(&mut self, need: Need) {
             self.surplus.note_nursery(need, self.paid);
         }
 
@@ -211,17 +225,17 @@ mod tests {
         }
     }
 
-    /// A program that needs 20 blocks, and 200 in the nurseries that `has_burst` names.
-    fn in_turns(paid: f64, mut has_burst: impl FnMut(usize) -> bool) -> Program {
-        let mut program = Program::new(200, Some(paid));
+    /// A program that needs 20 blocks, and so many more in the nurseries that `has_burst` names.
+    fn in_turns(paid: f64, more: usize, mut has_burst: impl FnMut(usize) -> bool) -> Program {
+        let mut program = Program::new(20 + more, Some(paid));
         for nursery in 0..NURSERIES {
-            program.needs(if has_burst(nursery) { 200 } else { 20 });
+            program.needs(if has_burst(nursery) { 20 + more } else { 20 });
         }
         program
     }
 
     const NURSERIES: usize = 10_000;
-    const BURST_BLOCKS: f64 = 180.0;
+    const MORE: usize = 180;
 
     #[test]
     fn what_one_nursery_of_a_watch_needed_is_no_surplus() {
@@ -241,7 +255,8 @@ mod tests {
                 program.needs(10);
             }
             assert_eq!((program.held_blocks, program.releases), (10, 1));
-            assert!(program.rent < 2.0 * 790.0 * paid.max(1.0), "{paid}");
+            // It is seen to be empty a nursery later.
+            assert!(program.rent < 790.0 * (2.0 + 2.0 * paid), "{paid}");
         }
     }
 
@@ -253,38 +268,45 @@ mod tests {
         assert_eq!(program.released_blocks, 0);
     }
 
-    #[test]
-    fn no_cycle_costs_much_more_than_the_better_of_keeping_and_giving_back() {
-        let mut worst: f64 = 0.0;
-        for paid in [0.01, 0.1, 0.25, 0.5] {
-            for period in [3, 5, 7, 9, 12, 20, 37, 60, 100, 250, 1000] {
-                let cycles = NURSERIES / period;
-                let kept = (NURSERIES - cycles) as f64 * BURST_BLOCKS * paid;
-                let given_back = cycles as f64 * BURST_BLOCKS;
-                let program = in_turns(paid, |nursery| nursery % period == 0);
-                let ratio = program.losses() / kept.min(given_back);
-                worst = worst.max(ratio);
-            }
-        }
-        assert!(worst < 1.52, "{worst:.2}");
+    /// The losses of a program over those of the better of keeping all and giving all back after each
+    /// burst; `bursts` do not follow each other.
+    fn over_the_better(program: &Program, paid: f64, more: usize, bursts: f64) -> f64 {
+        let kept = (NURSERIES as f64 - bursts) * more as f64 * paid;
+        let given_back = bursts * more as f64;
+        program.losses() / kept.min(given_back)
     }
 
     #[test]
-    fn bursts_that_come_at_random_cost_about_what_the_best_patience_does() {
+    fn a_cycle_costs_at_most_a_little_more_than_the_better_of_keeping_and_giving_back() {
+        for more in [8, 180] {
+            for paid in [0.01, 0.1, 0.25, 0.5, 0.9] {
+                for period in [3, 5, 7, 9, 12, 20, 37, 60, 100, 250, 1000] {
+                    let program = in_turns(paid, more, |nursery| nursery % period == 0);
+                    let bursts = (NURSERIES / period) as f64;
+                    let ratio = over_the_better(&program, paid, more, bursts);
+                    // A burst is seen to be over a nursery later, and small ones are learnt slowly.
+                    let limit = (1.1 + 2.0 * paid).max(1.4);
+                    assert!(ratio < limit, "{ratio:.2}: {more}, {paid}, {period}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn bursts_that_come_at_random_cost_about_what_the_better_of_both_does() {
         for mean_gap in [2, 5, 10, 20, 40, 100, 300] {
             let mut random = 88172645463325252_u64;
             let paid = 0.1;
-            let program = in_turns(paid, |_| {
+            let program = in_turns(paid, MORE, |_| {
                 random ^= random << 13;
                 random ^= random >> 7;
                 random ^= random << 17;
                 random % mean_gap == 0
             });
-            let bursts = NURSERIES as f64 / mean_gap as f64;
-            let kept = (NURSERIES as f64 - bursts) * BURST_BLOCKS * paid;
             // Of neighbouring bursts only the first needs blocks anew.
-            let given_back = bursts * (1.0 - 1.0 / mean_gap as f64) * BURST_BLOCKS;
-            let ratio = program.losses() / kept.min(given_back);
+            let bursts = NURSERIES as f64 / mean_gap as f64;
+            let bursts = bursts * (1.0 - 1.0 / mean_gap as f64);
+            let ratio = over_the_better(&program, paid, MORE, bursts);
             assert!(ratio < 1.5, "{ratio:.2} with a mean gap of {mean_gap}");
         }
     }
@@ -292,14 +314,41 @@ mod tests {
     #[test]
     fn another_phase_of_the_program_is_learnt_within_a_few_bursts() {
         // Bursts that come every tenth of a price, then every ten prices.
-        let mut program = in_turns(0.05, |nursery| nursery % 2 == 0);
+        let mut program = in_turns(0.05, MORE, |nursery| nursery % 2 == 0);
         let before = program.losses();
         for nursery in 0..10 * 200 {
-            program.needs(if nursery % 200 == 0 { 200 } else { 20 });
+            program.needs(if nursery % 200 == 0 { 20 + MORE } else { 20 });
         }
-        let given_back = 10.0 * BURST_BLOCKS;
-        let ratio = (program.losses() - before) / given_back;
+        let ratio = (program.losses() - before) / (10 * MORE) as f64;
         assert!(ratio < 1.6, "{ratio:.2}");
+    }
+
+    #[test]
+    fn nobody_pays_for_blocks_that_have_gone_in_another_way() {
+        let mut program = Program::new(20, Some(0.25));
+        program.needs(20);
+        // A span of a gigabyte that gives its pages back when it is freed.
+        let span_blocks = 16 << 10;
+        program.note(Need {
+            used: 20 + span_blocks,
+            unused: 0,
+            gone: 0,
+            in_use: 20 + span_blocks,
+            held: 0,
+        });
+        program.note(Need {
+            used: 20 + span_blocks,
+            unused: 0,
+            gone: span_blocks,
+            in_use: 20,
+            held: 0,
+        });
+        for watcher in &program.surplus.watchers {
+            assert_eq!(watcher.blocks, 20);
+        }
+        program.needs(20);
+        assert_eq!(program.surplus.due_blocks(), 0);
+        assert_eq!(program.surplus.chosen, 0);
     }
 
     #[test]
@@ -309,6 +358,9 @@ mod tests {
             let need = Need {
                 used,
                 unused: 100 - used,
+                gone: 0,
+                in_use: used,
+                held: 100 - used,
             };
             surplus.note_nursery(need, Some(0.125));
         };

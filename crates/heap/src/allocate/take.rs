@@ -69,6 +69,34 @@ impl Space {
             }
         }
         allocator.note_released(released.blocks);
+        allocator.need.gone += released.blocks;
+        released
+    }
+
+    /// Gives back the pages of the `surplus` highest empty blocks that hold memory, at most
+    /// `together` of them with one call. Stops when `goes_on`, called with how many have gone back
+    /// with a call, returns false, or when the system refuses. Returns how many have gone back.
+    pub(crate) fn release_highest(
+        &self,
+        surplus: usize,
+        together: usize,
+        mut goes_on: impl FnMut(usize) -> bool,
+    ) -> usize {
+        let mut locked = self.lock_blocks();
+        let mut released = 0;
+        let mut end = locked.allocator.used_limit;
+        while let Some(run) = locked.highest_held_run(end, together.min(surplus - released)) {
+            let first = BlockIndex(run.start as u32);
+            if self.region.release(first, run.len()).is_err() {
+                break;
+            }
+            locked.allocator.note_released(run.len());
+            released += run.len();
+            end = run.start;
+            if !goes_on(run.len()) {
+                break;
+            }
+        }
         released
     }
 

@@ -43,8 +43,8 @@ pub(super) struct Pacing<'shared> {
 pub(super) struct Sweep<'shared> {
     pub(super) lists: BlockLists<'shared>,
     pub(super) pacer: SweepPacer,
-    /// The first block that the latest major or full collection has not looked at yet, to
-    /// give its pages back if it is empty.
+    /// The first block that has not been looked at since the latest major or full collection, to
+    /// give back pages in which nothing lies.
     pub(super) release_from: Option<usize>,
     /// The empty blocks that no nursery needs.
     pub(super) surplus: Surplus,

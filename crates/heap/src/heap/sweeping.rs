@@ -241,10 +241,9 @@ impl<V: Vm> Heap<'_, V> {
     }
 
     /// Once a major or full collection has been swept, gives back the pages behind the ends of
-    /// spans: as many as `work` allows, and the rest at the next opportunity. So it does with empty
-    /// blocks that no nursery needs, because a program that collects may take no block for a
-    /// while. When the process is out of its memory limit, the pages of all empty blocks go back
-    /// at once.
+    /// spans: as many as `work` allows, and the rest at the next opportunity. Then gives back the
+    /// surplus, as much as `work` allows. When the process is out of its memory limit, the pages
+    /// of all empty blocks go back at once.
     pub(super) fn release_pages(&self, work: &mut WorkBudget) {
         let from = self.state.borrow_mut().sweep.release_from.take();
         let Some(from) = from else { return };
@@ -252,9 +251,7 @@ impl<V: Vm> Heap<'_, V> {
         let all_at_once = self.is_out_of_limit();
         let goes_on = || all_at_once || work.spend_step(CELLS_PER_RELEASED_BLOCK);
         let next = self.release_pages_from(from, all_at_once, goes_on);
-        while self.surplus_blocks() > 0 && work.spend_step(CELLS_PER_RELEASED_BLOCK) {
-            self.release_some_of(self.surplus_blocks());
-        }
+        self.release_surplus_at_once(work);
         let State { pacing, sweep, .. } = &mut *self.state.borrow_mut();
         sweep.release_from = next;
         if next.is_none() && pacing.pace.options().memory_limit_bytes.is_some() {
@@ -316,10 +313,29 @@ impl<V: Vm> Heap<'_, V> {
         self.state.borrow().sweep.surplus.due_blocks()
     }
 
+    /// Gives back all empty blocks that no nursery needs, or as many as `work` allows: the program
+    /// may take no block for a while.
+    fn release_surplus_at_once(&self, work: &mut WorkBudget) {
+        let due_blocks = self.surplus_blocks();
+        if due_blocks == 0 {
+            return;
+        }
+        let goes_on = |blocks| work.spend_step(blocks * CELLS_PER_RELEASED_BLOCK);
+        let released = self
+            .space()
+            .release_highest(due_blocks, RELEASED_TOGETHER_BLOCKS, goes_on);
+        self.note_released(released);
+    }
+
     #[cold]
     fn release_some_of(&self, due_blocks: usize) {
         let together = due_blocks.min(RELEASED_TOGETHER_BLOCKS);
         let released = self.space().release_highest_run(due_blocks, together);
+        self.note_released(released);
+    }
+
+    /// `released` blocks of the surplus have gone back; none when the system refuses.
+    fn note_released(&self, released: usize) {
         let State { sweep, counts, .. } = &mut *self.state.borrow_mut();
         counts.totals.blocks_released += released;
         match released {
