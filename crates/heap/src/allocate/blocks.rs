@@ -160,7 +160,7 @@ impl LockedAllocator<'_> {
             let is_empty = is_empty(region, block);
             let was_handed_out = block < allocator.used_limit;
             in_use += usize::from(!is_empty);
-            held += usize::from(is_empty && region.block(BlockIndex(block as u32)).has(DIRTY));
+            held += usize::from(is_empty && self.is_dirty(block));
             if !was_handed_out && !is_empty {
                 return Err(format!("invariant 8: block {block} is beyond the limit"));
             }
@@ -187,18 +187,20 @@ impl LockedAllocator<'_> {
     /// The empty blocks that hold memory, lowest first.
     pub(super) fn held(&self) -> impl Iterator<Item = usize> + '_ {
         let empty = self.allocator.empty.runs(0, 1).flatten();
-        empty.filter(|&block| self.region.block(BlockIndex(block as u32)).has(DIRTY))
+        empty.filter(|&block| self.is_dirty(block))
+    }
+
+    /// Whether a block has pages of the system.
+    pub(super) fn is_dirty(&self, block: usize) -> bool {
+        self.region.block(BlockIndex(block as u32)).has(DIRTY)
     }
 
     /// Of the highest run of neighbouring empty blocks that hold memory, below the block `end`, the
     /// last blocks: at most `blocks` of them.
     pub(super) fn highest_held_run(&self, end: usize, blocks: usize) -> Option<Range<usize>> {
-        let is_held = |&block: &usize| {
-            self.allocator.empty.has(block)
-                && self.region.block(BlockIndex(block as u32)).has(DIRTY)
-        };
+        let is_held = |&block: &usize| self.allocator.empty.has(block) && self.is_dirty(block);
         let lowest = self.allocator.empty.lowest();
-        let last = (lowest..end).rev().find(is_held).filter(|_| blocks > 0)?;
+        let last = (lowest..end).rev().find(is_held)?;
         let count = (lowest..=last)
             .rev()
             .take(blocks)
@@ -225,7 +227,7 @@ impl LockedAllocator<'_> {
                 held = 0;
                 continue;
             }
-            if !self.region.block(BlockIndex(block as u32)).has(DIRTY) {
+            if !self.is_dirty(block) {
                 continue;
             }
             seen += 1;

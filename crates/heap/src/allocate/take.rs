@@ -85,7 +85,11 @@ impl Space {
         let mut locked = self.lock_blocks();
         let mut released = 0;
         let mut end = locked.allocator.used_limit;
-        while let Some(run) = locked.highest_held_run(end, together.min(surplus - released)) {
+        while released < surplus {
+            let blocks = together.min(surplus - released);
+            let Some(run) = locked.highest_held_run(end, blocks) else {
+                break;
+            };
             let first = BlockIndex(run.start as u32);
             if self.region.release(first, run.len()).is_err() {
                 break;
@@ -109,8 +113,7 @@ impl Space {
             return 0;
         };
         let count = run.end - run.start;
-        let is_held = |&block: &usize| self.region.block(BlockIndex(block as u32)).has(DIRTY);
-        let held = run.clone().filter(is_held).count();
+        let held = run.clone().filter(|&block| locked.is_dirty(block)).count();
         if self
             .region
             .release(BlockIndex(run.start as u32), count)
