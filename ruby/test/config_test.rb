@@ -41,23 +41,6 @@ claim "large buffers keep their contents under every policy, chosen while they a
   RUBY
 end
 
-claim "with huge_pages the heap is backed by huge pages, where the system has them for programs that ask", only: "ashlar" do
-  ruby_ok(<<~'RUBY', env: { "ASHLAR_HUGE_PAGES" => "1" })
-    setting = "/sys/kernel/mm/transparent_hugepage/enabled"
-    has_some = File.exist?(setting) && File.exist?("/proc/buddyinfo") && !File.read(setting).include?("[never]")
-    kept = Array.new(500_000) { |index| [index] }
-    bytes = File.read("/proc/self/smaps_rollup")[/^AnonHugePages: *(\d+) kB/, 1].to_i << 10
-    free = File.read("/proc/buddyinfo").lines.sum { |line| line.split.last(2).sum(&:to_i) } # pieces of 2 and 4 MiB
-    abort "#{bytes} bytes of huge pages" if has_some && free > 100 && bytes < 8 << 20
-    abort "wrong" unless kept.each_with_index.all? { |one, index| one == [index] }
-    GC.config(huge_pages: false)
-    GC.start
-    abort GC.config.inspect if GC.config[:huge_pages]
-    abort "wrong after" unless kept.sum { |one,| one } == 500_000 * 499_999 / 2
-    puts "ok"
-  RUBY
-end
-
 claim "a value that cannot be is refused with option, value and range, and nothing changes", only: "ashlar" do
   ruby_ok <<~'RUBY'
     before = GC.config

@@ -1371,7 +1371,7 @@ CLAIM(wrong_options_get_a_line)
         { "heap_min=4X", "heap_min=4X: a size" },
         { "slice_us=50", "slice_us=50: 0 or a whole number from 100" },
         { "policy=worst-fit", "policy=worst-fit: first-fit" },
-        { "huge_pages=2M", "huge_pages=2M: 0 or 1 is wanted" },
+        { "huge_pages=2M", "huge_pages=2M: auto, 0 or 1 is wanted" },
         { "speed=9", "speed=9: there is no such option" },
         { "nursery_min=64M nursery_max=32M", "nursery_max=32M: a size of at least 64MiB" },
         { "stress=verify,speed", "stress=verify,speed: \"speed\" is no switch" },

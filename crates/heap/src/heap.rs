@@ -7,6 +7,7 @@ mod collection;
 mod compaction;
 mod counts;
 mod forked;
+mod huge_pages;
 mod inherited;
 mod pacing;
 mod reading;

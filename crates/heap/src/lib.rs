@@ -163,6 +163,7 @@ mod vm;
 mod work_budget;
 
 pub use allocate::cursor::AllocationCache;
+pub use allocate::huge_pages::HugePages;
 pub use allocate::policy::Policy;
 pub use compact::forward::Forwarding;
 pub use compact::Evacuation;

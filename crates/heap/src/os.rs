@@ -343,7 +343,7 @@ mod system {
             false => libc::MADV_NOHUGEPAGE,
         };
         if wanted {
-            let_process_have_huge_pages();
+            let _ = let_process_have_huge_pages();
         }
         // SAFETY: the caller's contract; what the memory holds stays.
         let _ = unsafe { advise(SystemCall::HugePages, start, bytes, advice) };
@@ -351,20 +351,58 @@ mod system {
 
     /// Ruby, for one, refuses huge pages for its whole process. This makes memory that asks for
     /// them an exception, where the kernel can (Linux 6.18), and else takes the refusal back.
-    fn let_process_have_huge_pages() {
+    /// Returns whether it has been taken back.
+    fn let_process_have_huge_pages() -> bool {
         const EXCEPT_ADVISED: libc::c_ulong = 1 << 1;
         const NONE: libc::c_ulong = 0;
-        // SAFETY: reads and sets an attribute of the process; no memory is touched.
-        unsafe {
-            if libc::prctl(libc::PR_GET_THP_DISABLE, NONE, NONE, NONE, NONE) != 1 {
-                return;
-            }
-            let refuse = |how: libc::c_ulong, but: libc::c_ulong| {
-                libc::prctl(libc::PR_SET_THP_DISABLE, how, but, NONE, NONE)
-            };
-            if refuse(1, EXCEPT_ADVISED) != 0 {
-                refuse(0, NONE);
-            }
+        // SAFETY: reads an attribute of the process; no memory is touched.
+        let refused = unsafe { libc::prctl(libc::PR_GET_THP_DISABLE, NONE, NONE, NONE, NONE) };
+        let is_open = refused != 1 || refuse_process_huge_pages(1, EXCEPT_ADVISED);
+        !is_open && refuse_process_huge_pages(0, NONE)
+    }
+
+    /// Returns whether the kernel did so.
+    fn refuse_process_huge_pages(refused: libc::c_ulong, but: libc::c_ulong) -> bool {
+        const NONE: libc::c_ulong = 0;
+        // SAFETY: sets an attribute of the process; no memory is touched.
+        unsafe { libc::prctl(libc::PR_SET_THP_DISABLE, refused, but, NONE, NONE) == 0 }
+    }
+
+    /// Moves the pages of the range into huge pages now (Linux 6.1). Pages that are not there are
+    /// added, and read as zero.
+    ///
+    /// # Safety
+    /// The range must be committed.
+    pub(crate) unsafe fn collapse(start: *mut u8, bytes: usize) -> Result<(), Refused> {
+        let is_taken_back = let_process_have_huge_pages();
+        // SAFETY: contents stay as they are.
+        let moved = unsafe { advise(SystemCall::HugePages, start, bytes, libc::MADV_COLLAPSE) };
+        if is_taken_back {
+            refuse_process_huge_pages(1, 0);
+        }
+        moved
+    }
+
+    /// Splits the huge pages that the range, whole pages, is a part of. Without it, the memory of a
+    /// part that is released stays with the process until the system runs short.
+    ///
+    /// # Safety
+    /// The range must be committed.
+    pub(crate) unsafe fn split(start: *mut u8, bytes: usize) {
+        // SAFETY: the advice says which memory is needed last, and contents stay as they are. To
+        // follow it for a part of a huge page, the kernel splits the page.
+        let _ = unsafe { advise(SystemCall::HugePages, start, bytes, libc::MADV_COLD) };
+    }
+
+    /// How many pages of the range, which begins at a page, the system has provided. `pages` has room
+    /// for a byte for each of them.
+    pub(crate) fn resident_pages(start: *mut u8, bytes: usize, pages: &mut [u8]) -> usize {
+        assert!(pages.len() * page_bytes() >= bytes);
+        // SAFETY: fills a byte for each page, for which there is room; the kernel checks the range.
+        let failed = unsafe { libc::mincore(start.cast(), bytes, pages.as_mut_ptr()) } != 0;
+        match failed {
+            true => 0,
+            false => pages.iter().filter(|&&page| page & 1 != 0).count(),
         }
     }
 
@@ -448,9 +486,23 @@ mod system {
     /// # Safety
     /// As on a real system.
     pub(crate) unsafe fn populate(_start: *mut u8, _bytes: usize) {}
+
+    /// # Safety
+    /// As on a real system.
+    pub(crate) unsafe fn collapse(_start: *mut u8, _bytes: usize) -> Result<(), Refused> {
+        Err(Refused)
+    }
+
+    /// # Safety
+    /// As on a real system.
+    pub(crate) unsafe fn split(_start: *mut u8, _bytes: usize) {}
+
+    pub(crate) fn resident_pages(_start: *mut u8, _bytes: usize, _pages: &mut [u8]) -> usize {
+        0
+    }
 }
 
-pub(crate) use system::populate;
+pub(crate) use system::{collapse, populate, resident_pages, split};
 pub use system::release;
 use system::{make_writable, reserve, set_huge_pages, unreserve};
 

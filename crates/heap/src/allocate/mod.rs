@@ -3,6 +3,7 @@
 pub(crate) mod blocks;
 pub(crate) mod cursor;
 mod empty_blocks;
+pub(crate) mod huge_pages;
 pub(crate) mod lists;
 pub(crate) mod policy;
 pub(crate) mod run;

@@ -97,6 +97,7 @@ impl<'shared, V: Vm> Heap<'shared, V> {
     /// that has some once it is swept, or an empty one.
     fn find_block(&self, width: WidthIndex) -> Option<BlockIndex> {
         self.release_surplus();
+        self.move_into_huge_page();
         self.find_used_block(width)
             .or_else(|| self.take_empty_block(width))
             .or_else(|| self.sweep_for(width, &mut WorkBudget::unlimited()))

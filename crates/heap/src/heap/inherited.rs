@@ -36,6 +36,7 @@ impl<V: Vm> Heap<'_, V> {
     /// ([`ThreadCache::flush`](crate::ThreadCache::flush)).
     pub fn inherit(&self) {
         self.leave_caches();
+        self.leave_shared_pages();
         let mut state = self.state.borrow_mut();
         state.sweep.lists.forget_available();
         state.inherited = Inherited::default();

@@ -6,6 +6,7 @@ use super::counts::Counts;
 use super::forked::Forked;
 use super::slices::Slices;
 use crate::allocate::cursor::AllocationCache;
+use crate::allocate::huge_pages::Moves;
 use crate::allocate::lists::BlockLists;
 use crate::allocate::surplus::Surplus;
 use crate::layout::block::BlockIndex;
@@ -48,6 +49,8 @@ pub(super) struct Sweep<'shared> {
     pub(super) release_from: Option<usize>,
     /// The empty blocks that no nursery needs.
     pub(super) surplus: Surplus,
+    /// When full chunks move into huge pages.
+    pub(super) moves: Moves,
 }
 
 /// What the collector remembers of inherited blocks.
@@ -76,6 +79,7 @@ impl<'shared> State<'shared> {
                 pacer: SweepPacer::default(),
                 release_from: None,
                 surplus: Surplus::default(),
+                moves: Moves::default(),
             },
             counts: Counts::default(),
             caches: Vec::new(),

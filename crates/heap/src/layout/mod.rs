@@ -13,6 +13,7 @@
 pub(crate) mod arena;
 pub(crate) mod block;
 pub(crate) mod cell_state;
+pub(crate) mod chunk;
 pub(crate) mod class;
 pub(crate) mod kind;
 pub(crate) mod parts;

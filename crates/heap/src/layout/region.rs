@@ -7,15 +7,17 @@ use std::sync::atomic::{
 };
 
 use super::block::{Block, BlockIndex, DIRTY, REST_DIRTY};
+use super::chunk::{HugeChunks, CHUNK_BLOCKS, CHUNK_BYTES};
 use super::cell_state::CellState;
 use super::kind::{Kind, KindByte};
 use super::width::WidthIndex;
 use super::{BLOCK_BYTES, BLOCK_SHIFT, STATE_GRANULE_BYTES, STATE_SHIFT};
-use crate::os::{self, Refused, Reservation};
+use crate::os::{Refused, Reservation};
 
 /// Blocks are committed in steps of this many, so that the system is asked
 /// once per 16 MiB.
 const COMMIT_STEP_BLOCKS: usize = 256;
+const _: () = assert!(COMMIT_STEP_BLOCKS % CHUNK_BLOCKS == 0);
 
 /// The address of a cell's first byte. All that it promises is that a cell of some heap began
 /// there once; the cell may be dead by now, as the target of a pointer may. A function that
@@ -154,6 +156,7 @@ pub struct Region {
     page_bytes: usize,
     committed_bytes: AtomicUsize,
     has_huge_pages: AtomicBool,
+    pub(super) huge_chunks: HugeChunks,
     /// Where the state of address 0 would be.
     biased_states: *const AtomicU8,
     kinds: *mut AtomicU8,
@@ -183,7 +186,7 @@ impl Region {
         let table = |bytes| Reservation::with_pages(bytes, align_of::<Block>(), page_bytes);
         let steps = (bytes / (BLOCK_BYTES * COMMIT_STEP_BLOCKS)).max(1);
         let blocks = steps * COMMIT_STEP_BLOCKS;
-        let cells = Reservation::with_pages(blocks * BLOCK_BYTES, BLOCK_BYTES, page_bytes)?;
+        let cells = Reservation::with_pages(blocks * BLOCK_BYTES, CHUNK_BYTES, page_bytes)?;
         let state_table = table((blocks * BLOCK_BYTES) >> STATE_SHIFT)?;
         let kind_table = table(blocks)?;
         let block_table = table(blocks * size_of::<Block>())?;
@@ -193,6 +196,7 @@ impl Region {
             page_bytes,
             committed_bytes: AtomicUsize::new(0),
             has_huge_pages: AtomicBool::new(false),
+            huge_chunks: HugeChunks::none_of(blocks, page_bytes)?,
             biased_states: state_table
                 .start()
                 .cast::<AtomicU8>()
@@ -467,7 +471,7 @@ impl Region {
         let block = self.block(last);
         let end = block.overhang.get().next_multiple_of(self.page_bytes);
         // SAFETY: nothing behind the overhang is in use.
-        unsafe { os::release(self.pointer(self.address_of(last) + end), BLOCK_BYTES - end) }?;
+        unsafe { self.release_range(self.address_of(last) + end, BLOCK_BYTES - end) }?;
         block.remove(REST_DIRTY);
         Ok(())
     }
@@ -477,7 +481,7 @@ impl Region {
     pub(crate) fn release(&self, first: BlockIndex, count: usize) -> Result<(), Refused> {
         // SAFETY: nothing in the blocks is in use: they are empty, or their payload has been
         // freed or copied.
-        unsafe { os::release(self.pointer(self.address_of(first)), count * BLOCK_BYTES) }?;
+        unsafe { self.release_range(self.address_of(first), count * BLOCK_BYTES) }?;
         for index in 0..count {
             self.block(first.after(index)).remove(DIRTY);
         }

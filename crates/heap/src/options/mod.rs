@@ -16,6 +16,7 @@ use std::time::Duration;
 pub use setting::{parse_bytes, Kept, Range, Reader, Setting, Unit, Value, Word};
 pub use switches::{refusal_in, SWITCHES};
 
+use crate::allocate::huge_pages::HugePages;
 use crate::allocate::policy::Policy;
 use crate::heap::Heap;
 use crate::mark::pile::ParallelMarking;
@@ -36,8 +37,8 @@ pub struct Options {
     pub parallel: ParallelMarking,
     /// Where large payloads are placed.
     pub policy: Policy,
-    /// The system is asked to back blocks and states by huge pages.
-    pub huge_pages: bool,
+    /// What the system is asked to back by huge pages.
+    pub huge_pages: HugePages,
     /// What makes memory bugs show early.
     pub stress: Stress,
     /// Calls that the system is made to refuse, in the whole process
@@ -137,11 +138,18 @@ pub static TABLE: [Setting<Options>; 12] = [
     .more("docs/design/policies.md"),
     Own::new(
         "huge_pages",
-        Kept::Switch(|o| &mut o.huge_pages),
-        "1: ask Linux for huge pages, for heaps of many gigabytes; memory that goes back to the \
-                system in small parts may become resident again",
+        Kept::Text {
+            wanted: HugePages::ALLOWED,
+            read: |o, text| {
+                o.huge_pages = HugePages::named(text).ok_or(HugePages::ALLOWED)?;
+                Ok(())
+            },
+            show: |o| o.huge_pages.name().to_owned(),
+        },
+        "auto: move memory that is full into huge pages of Linux, which takes at most 1 % of the \
+                CPU time; 1: ask for huge pages for all of the heap, for heaps of many gigabytes",
     )
-    .more("docs/design/marking-latency.md"),
+    .more("docs/design/huge-pages.md"),
     Own::new(
         "stress",
         Kept::Text {
@@ -187,7 +195,7 @@ impl Options {
         if self.policy != heap.space().policy() {
             heap.space().set_policy(self.policy);
         }
-        heap.space().region().set_huge_pages(self.huge_pages);
+        heap.set_huge_pages(self.huge_pages);
     }
 }
 

@@ -64,7 +64,7 @@ fn what_is_shown_can_be_read() {
     let options = options.unwrap();
     for options in [options, Options::default()] {
         let again = Options {
-            huge_pages: true,
+            huge_pages: HugePages::All,
             ..Options::default()
         }
         .changed(&Reader {
@@ -96,7 +96,7 @@ fn an_impossible_value_is_named_with_what_is_wanted() {
         "slice_us=5: 0 or a whole number from 100 to 1000000",
         "threads=0: a whole number from 1 to 64",
         "policy=worst-fit: first-fit, next-fit, best-fit or segregated-fit",
-        "huge_pages=yes: 0 or 1",
+        "huge_pages=yes: auto, 0 or 1",
         "stress=collect-every:-1: collect-every: a whole number of at least 0",
         "stress=verify,poison:often: poison: 0 or 1",
         "stress=verify:: verify: 0 or 1",

@@ -1,0 +1,219 @@
+//! When full chunks move into huge pages: arithmetic only.
+//!
+//! What a chunk gains in a huge page is not known, so what the moves cost is bounded: a hundredth of
+//! the CPU time. A *pass* looks at all chunks once, and begins when it can be paid. So a program
+//! that is over soon has no pass. (Why memory that is full alone moves: `layout/chunk.rs`. Hunter and
+//! others, "Beyond malloc efficiency to fleet efficiency: a hugepage-aware memory allocator", OSDI
+//! 2021, weigh the same gain and loss.)
+
+/// The moves take at most one part in so many of the CPU time.
+const PARTS: u64 = 100;
+/// What a move takes while none has been made.
+const UNKNOWN_MOVE_NS: u64 = 1_000_000;
+/// A pass begins when the CPU time is at least 5/4 of what it was when the one before it began.
+const BETWEEN_PASSES: (u64, u64) = (5, 4);
+
+/// What the heap has huge pages for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum HugePages {
+    /// Nothing.
+    Never,
+    /// Memory that is full, once it has been for a while.
+    #[default]
+    Full,
+    /// Whatever the kernel has huge pages for, from the first use on.
+    All,
+}
+
+impl HugePages {
+    /// The names, as a message says them.
+    pub const ALLOWED: &'static str = "auto, 0 or 1";
+
+    /// What has this name.
+    pub fn named(name: &str) -> Option<Self> {
+        match name {
+            "0" => Some(Self::Never),
+            "auto" => Some(Self::Full),
+            "1" => Some(Self::All),
+            _ => None,
+        }
+    }
+
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Never => "0",
+            Self::Full => "auto",
+            Self::All => "1",
+        }
+    }
+}
+
+/// The moves of chunks into huge pages.
+#[derive(Debug)]
+pub(crate) struct Moves {
+    /// Chunks move at all.
+    is_on: bool,
+    /// The chunk to go on with in the pass in progress.
+    next_chunk: Option<usize>,
+    /// Chunks below this one are left alone: other processes share their pages.
+    first_chunk: usize,
+    /// The CPU time from which another pass may begin.
+    next_pass_ns: u64,
+    /// CPU time of all moves.
+    moving_ns: u64,
+    /// CPU time of a move, an average of the latest ones.
+    move_ns: u64,
+}
+
+impl Default for Moves {
+    fn default() -> Self {
+        Self {
+            is_on: false,
+            next_chunk: None,
+            first_chunk: 0,
+            next_pass_ns: 0,
+            moving_ns: 0,
+            move_ns: UNKNOWN_MOVE_NS,
+        }
+    }
+}
+
+impl Moves {
+    /// Lets chunks move from now on, or no longer.
+    pub(crate) fn turn(&mut self, is_on: bool) {
+        self.is_on = is_on;
+        self.next_chunk = None;
+    }
+
+    /// Whether the CPU time is of interest now.
+    #[inline(always)]
+    pub(crate) fn may_begin_pass(&self) -> bool {
+        self.is_on && self.next_chunk.is_none()
+    }
+
+    /// The process has taken `process_ns` of CPU time, and at most `chunks` may be full and not
+    /// huge yet. Begins a pass if it is time, unless a move takes more than `move_ns_max`.
+    pub(crate) fn note_time(&mut self, process_ns: u64, chunks: usize, move_ns_max: u64) {
+        let pass_ns = self.move_ns * chunks as u64;
+        let is_paid = self.moving_ns + pass_ns <= process_ns / PARTS;
+        if chunks == 0 || process_ns < self.next_pass_ns || !is_paid || !self.may_begin_pass() {
+            return;
+        }
+        self.next_pass_ns = process_ns / BETWEEN_PASSES.1 * BETWEEN_PASSES.0;
+        if self.move_ns > move_ns_max {
+            // A later pass tries again.
+            self.move_ns /= 2;
+        } else {
+            self.next_chunk = Some(self.first_chunk);
+        }
+    }
+
+    /// The chunk to look at now; `None` while no pass is in progress.
+    #[inline(always)]
+    pub(crate) fn next_chunk(&self) -> Option<usize> {
+        self.next_chunk
+    }
+
+    /// The pass goes on with this chunk, or is over.
+    pub(crate) fn go_on_with(&mut self, chunk: Option<usize>) {
+        self.next_chunk = chunk;
+    }
+
+    /// A move has taken so long.
+    pub(crate) fn note_move(&mut self, move_ns: u64) {
+        self.moving_ns += move_ns;
+        self.move_ns = (3 * self.move_ns + move_ns) / 4;
+    }
+
+    /// Leaves the first `chunks` chunks alone from now on: another process is about to share them,
+    /// and a move would make copies of their pages.
+    pub(crate) fn leave(&mut self, chunks: usize) {
+        self.first_chunk = self.first_chunk.max(chunks);
+        self.next_chunk = None;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: u64 = 1_000_000;
+
+    fn begun() -> Moves {
+        let mut moves = Moves::default();
+        moves.turn(true);
+        moves
+    }
+
+    /// A program of `chunks` full chunks, a move of which takes `move_ns`; some of them are split
+    /// again and again. Returns the CPU time at which each pass began.
+    fn passes(chunks: usize, move_ns: u64, end_ms: u64) -> Vec<u64> {
+        let mut moves = begun();
+        let mut began_ms = Vec::new();
+        for ms in 0..end_ms {
+            let was_over = moves.next_chunk().is_none();
+            moves.note_time(ms * MS, chunks, u64::MAX);
+            if was_over && moves.next_chunk().is_some() {
+                began_ms.push(ms);
+            }
+            if let Some(chunk) = moves.next_chunk() {
+                moves.note_move(move_ns);
+                moves.go_on_with(Some(chunk + 1).filter(|&next| next < chunks));
+            }
+            let first_pass_ns = chunks as u64 * move_ns;
+            assert!(moves.moving_ns <= (ms * MS / PARTS).max(first_pass_ns));
+        }
+        began_ms
+    }
+
+    #[test]
+    fn a_program_that_is_over_soon_moves_nothing() {
+        for chunks in [1, 60, 5000] {
+            assert_eq!(passes(chunks, MS, 99 * chunks as u64), []);
+        }
+    }
+
+    #[test]
+    fn a_pass_begins_when_all_of_it_can_be_paid() {
+        assert_eq!(passes(60, MS, 6500), [6000]);
+    }
+
+    #[test]
+    fn passes_that_move_the_same_chunks_again_stay_below_a_hundredth_of_the_time() {
+        for move_ns in [MS / 2, MS, 5 * MS] {
+            let began = passes(60, move_ns, 200_000);
+            assert!(began.len() > 2, "{began:?}");
+            assert!(began.windows(2).all(|pair| pair[1] >= pair[0] * 5 / 4));
+        }
+    }
+
+    #[test]
+    fn moves_that_would_take_longer_than_a_pause_may_are_not_made() {
+        let mut moves = begun();
+        moves.note_time(1000 * MS, 1, MS / 3);
+        assert_eq!(moves.next_chunk(), None);
+        moves.note_time(1250 * MS, 1, MS / 3);
+        assert_eq!(moves.next_chunk(), None);
+        // It may have been slow once.
+        moves.note_time(2000 * MS, 1, MS / 3);
+        assert_eq!(moves.next_chunk(), Some(0));
+    }
+
+    #[test]
+    fn nothing_moves_before_it_is_wanted() {
+        let mut moves = Moves::default();
+        moves.note_time(1000 * MS, 1, MS);
+        assert_eq!(moves.next_chunk(), None);
+    }
+
+    #[test]
+    fn chunks_that_others_share_are_left_alone() {
+        let mut moves = begun();
+        moves.note_time(1000 * MS, 1, MS);
+        moves.leave(7);
+        assert_eq!(moves.next_chunk(), None);
+        moves.note_time(2000 * MS, 1, MS);
+        assert_eq!(moves.next_chunk(), Some(7));
+    }
+}

@@ -1,0 +1,70 @@
+//! Moving full chunks into huge pages, one at a time, while the program runs.
+
+use super::Heap;
+use crate::allocate::huge_pages::HugePages;
+use crate::layout::chunk::CHUNK_BLOCKS;
+use crate::os;
+use crate::vm::Vm;
+
+/// How many chunks are looked at together. A look takes about 2 microseconds.
+const LOOKED_AT_TOGETHER: usize = 32;
+/// A move may take as many slices as marking that is late.
+const SLICES: u64 = 8;
+
+impl<V: Vm> Heap<'_, V> {
+    /// Chooses what the heap has huge pages for, from now on.
+    pub fn set_huge_pages(&self, wanted: HugePages) {
+        self.region().set_huge_pages(wanted == HugePages::All);
+        let is_on = wanted == HugePages::Full && self.region().can_have_huge_chunks();
+        self.state.borrow_mut().sweep.moves.turn(is_on);
+    }
+
+    /// A collection begins: begins a pass over the chunks if it is time.
+    pub(super) fn note_time_for_huge_pages(&self) {
+        if !self.state.borrow().sweep.moves.may_begin_pass() {
+            return;
+        }
+        let slice_time = self.pauses().slice_time();
+        let move_ns_max = slice_time.map_or(u64::MAX, |slice| SLICES * slice.as_nanos() as u64);
+        let blocks = self.space().blocks.counts().in_use;
+        let small_chunks = (blocks / CHUNK_BLOCKS).saturating_sub(self.region().huge_chunks());
+        let moves = &mut self.state.borrow_mut().sweep.moves;
+        moves.note_time(os::cpu_time_ns(), small_chunks, move_ns_max);
+    }
+
+    /// Another process is about to have a copy of this one's memory. What is shared stays in the
+    /// pages it has, because moving it would make copies.
+    pub fn leave_shared_pages(&self) {
+        let chunks = self.space().blocks.used_limit().div_ceil(CHUNK_BLOCKS);
+        self.state.borrow_mut().sweep.moves.leave(chunks);
+    }
+
+    /// Moves the next full chunk into a huge page, if a pass is in progress: between two blocks that
+    /// the program allocates from, so that no pause becomes longer.
+    #[inline]
+    pub(super) fn move_into_huge_page(&self) {
+        let next_chunk = self.state.borrow().sweep.moves.next_chunk();
+        if let Some(chunk) = next_chunk {
+            self.move_next_into_huge_page(chunk);
+        }
+    }
+
+    #[cold]
+    fn move_next_into_huge_page(&self, next_chunk: usize) {
+        let region = self.region();
+        let chunks = self.space().blocks.used_limit() / CHUNK_BLOCKS;
+        let end = chunks.min(next_chunk + LOOKED_AT_TOGETHER);
+        let mut next = end;
+        if let Some(chunk) = (next_chunk..end).find(|&chunk| region.is_full_chunk(chunk)) {
+            let start = os::thread_cpu_time();
+            let moved = region.move_into_huge_page(chunk);
+            let spent = os::thread_cpu_time().zip(start).map(|(end, start)| end - start);
+            let moves = &mut self.state.borrow_mut().sweep.moves;
+            moves.note_move(spent.map_or(0, |spent| spent.as_nanos() as u64));
+            // If the system refuses one, it refuses the others, too.
+            next = if moved.is_ok() { chunk + 1 } else { chunks };
+        }
+        let moves = &mut self.state.borrow_mut().sweep.moves;
+        moves.go_on_with(Some(next).filter(|&next| next < chunks));
+    }
+}
