@@ -62,6 +62,8 @@ pub(crate) struct Moves {
     next_pass_ns: u64,
     /// CPU time of all moves.
     moving_ns: u64,
+    /// What it may be when the pass in progress is over.
+    moving_ns_max: u64,
     /// CPU time of a move, an average of the latest ones.
     move_ns: u64,
 }
@@ -74,6 +76,7 @@ impl Default for Moves {
             first_chunk: 0,
             next_pass_ns: 0,
             moving_ns: 0,
+            moving_ns_max: 0,
             move_ns: UNKNOWN_MOVE_NS,
         }
     }
@@ -106,6 +109,7 @@ impl Moves {
             self.move_ns /= 2;
         } else {
             self.next_chunk = Some(self.first_chunk);
+            self.moving_ns_max = process_ns / PARTS;
         }
     }
 
@@ -115,9 +119,10 @@ impl Moves {
         self.next_chunk
     }
 
-    /// The pass goes on with this chunk, or is over.
+    /// The pass goes on with this chunk, or is over. It is also over when its moves have taken much
+    /// longer than those before.
     pub(crate) fn go_on_with(&mut self, chunk: Option<usize>) {
-        self.next_chunk = chunk;
+        self.next_chunk = chunk.filter(|_| self.moving_ns < self.moving_ns_max);
     }
 
     /// A move has taken so long.
@@ -161,8 +166,7 @@ mod tests {
                 moves.note_move(move_ns);
                 moves.go_on_with(Some(chunk + 1).filter(|&next| next < chunks));
             }
-            let first_pass_ns = chunks as u64 * move_ns;
-            assert!(moves.moving_ns <= (ms * MS / PARTS).max(first_pass_ns));
+            assert!(moves.moving_ns <= ms * MS / PARTS + move_ns);
         }
         began_ms
     }

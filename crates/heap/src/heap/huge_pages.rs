@@ -57,12 +57,12 @@ impl<V: Vm> Heap<'_, V> {
         let mut next = end;
         if let Some(chunk) = (next_chunk..end).find(|&chunk| region.is_full_chunk(chunk)) {
             let start = os::thread_cpu_time();
-            let moved = region.move_into_huge_page(chunk);
+            // If the system refuses, other processes use the pages, or there is no huge page.
+            let _ = region.move_into_huge_page(chunk);
             let spent = os::thread_cpu_time().zip(start).map(|(end, start)| end - start);
             let moves = &mut self.state.borrow_mut().sweep.moves;
             moves.note_move(spent.map_or(0, |spent| spent.as_nanos() as u64));
-            // If the system refuses one, it refuses the others, too.
-            next = if moved.is_ok() { chunk + 1 } else { chunks };
+            next = chunk + 1;
         }
         let moves = &mut self.state.borrow_mut().sweep.moves;
         moves.go_on_with(Some(next).filter(|&next| next < chunks));
