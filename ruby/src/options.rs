@@ -7,7 +7,7 @@
 //! the start such a value ends the process; later nothing changes.
 
 use ashlar_heap::options::{self as heap_options, Kept, Range, Reader, Setting, Unit, Value};
-use ashlar_heap::{refusals, PaceOptions, ParallelMarking};
+use ashlar_heap::{refusals, HugePages, PaceOptions, ParallelMarking};
 
 use crate::code_cache::settings as code_cache;
 use crate::heap_profile::recorder;
@@ -147,6 +147,7 @@ impl Options {
             heap: heap_options::Options {
                 pace,
                 slice_us: Some(1000),
+                huge_pages: HugePages::Full,
                 parallel: ParallelMarking {
                     threads: available_cores().min(THREADS_DEFAULT_MAX),
                     ..ParallelMarking::default()

@@ -242,6 +242,7 @@ extern "C" fn ashlar_trim(heap: &ProgramHeap) {
 
 #[no_mangle]
 extern "C" fn ashlar_before_fork(heap: &ProgramHeap) {
+    heap.heap.leave_shared_pages();
     let shared = heap.heap.shared();
     // Helpers end first: a marking that they take part in may need the other locks.
     let helpers = shared.stop_helpers();

@@ -17,9 +17,10 @@ const BETWEEN_PASSES: (u64, u64) = (5, 4);
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum HugePages {
     /// Nothing.
-    Never,
-    /// Memory that is full, once it has been for a while.
     #[default]
+    Never,
+    /// Memory that is full. A program that forks says so before
+    /// ([`Heap::leave_shared_pages`](crate::Heap::leave_shared_pages)), or processes would stop sharing it.
     Full,
     /// Whatever the kernel has huge pages for, from the first use on.
     All,
