@@ -502,8 +502,8 @@ mod system {
     }
 }
 
-pub(crate) use system::{collapse, populate, resident_pages, split};
 pub use system::release;
+pub(crate) use system::{collapse, populate, resident_pages, split};
 use system::{make_writable, reserve, set_huge_pages, unreserve};
 
 #[cfg(test)]

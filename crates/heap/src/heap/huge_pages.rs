@@ -59,7 +59,9 @@ impl<V: Vm> Heap<'_, V> {
             let start = os::thread_cpu_time();
             // If the system refuses, other processes use the pages, or there is no huge page.
             let _ = region.move_into_huge_page(chunk);
-            let spent = os::thread_cpu_time().zip(start).map(|(end, start)| end - start);
+            let spent = os::thread_cpu_time()
+                .zip(start)
+                .map(|(end, start)| end - start);
             let moves = &mut self.state.borrow_mut().sweep.moves;
             moves.note_move(spent.map_or(0, |spent| spent.as_nanos() as u64));
             next = chunk + 1;

@@ -7,8 +7,8 @@ use std::sync::atomic::{
 };
 
 use super::block::{Block, BlockIndex, DIRTY, REST_DIRTY};
-use super::chunk::{HugeChunks, CHUNK_BLOCKS, CHUNK_BYTES};
 use super::cell_state::CellState;
+use super::chunk::{HugeChunks, CHUNK_BLOCKS, CHUNK_BYTES};
 use super::kind::{Kind, KindByte};
 use super::width::WidthIndex;
 use super::{BLOCK_BYTES, BLOCK_SHIFT, STATE_GRANULE_BYTES, STATE_SHIFT};
