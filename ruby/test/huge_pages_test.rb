@@ -44,7 +44,7 @@ claim "what a forked child shares with its parent moves in neither of them, and 
     GC.start
     Process.warmup
     check = lambda do |who|
-      work(2) { Array.new(1000) { [] } }
+      work(5) { Array.new(1000) { [] } }
       shared = mib("Shared_Dirty")
       abort "#{who}: #{shared} MiB are shared" if shared < 15
       abort "#{who}: wrong" unless kept.each_with_index.all? { |one, index| one == [index] * 20 }
