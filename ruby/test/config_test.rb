@@ -7,7 +7,7 @@ claim "GC.config shows every option with the value that the environment gave it"
     mib = 1 << 20
     expected = { rgengc_allow_full_mark: true, space_overhead: 77, exchange_rate: 1.75, memory_limit: 512 * mib, heap_min: 3 * mib, heap_init: 5 * mib, nursery_min: mib,
                  nursery_max: 9 * mib, incremental: false, slice_us: 700,
-                 threads: 3, malloc: "libc", profile: "off", profile_bytes: 512 << 10, profile_command_line: false, live: false, code_cache: nil, lazy_code: false, policy: "best-fit", huge_pages: true, stress: "parallel-cells:1234,refuse:statm:1000", refused_calls: 0, implementation: ENV["EXPECTED_NAME"] }
+                 threads: 3, malloc: "libc", profile: "off", profile_bytes: 512 << 10, profile_command_line: false, live: false, code_cache: nil, lazy_code: false, policy: "best-fit", huge_pages: "1", stress: "parallel-cells:1234,refuse:statm:1000", refused_calls: 0, implementation: ENV["EXPECTED_NAME"] }
     abort GC.config.inspect unless GC.config == expected
     puts "ok"
   RUBY
