@@ -394,15 +394,16 @@ mod system {
         let _ = unsafe { advise(SystemCall::HugePages, start, bytes, libc::MADV_COLD) };
     }
 
-    /// How many pages of the range, which begins at a page, the system has provided. `pages` has room
-    /// for a byte for each of them.
+    /// How many pages of the range, which begins at a page, the system has provided; 0 where it does
+    /// not say. `pages` has room for a byte for each of them.
     pub(crate) fn resident_pages(start: *mut u8, bytes: usize, pages: &mut [u8]) -> usize {
         assert!(pages.len() * page_bytes() >= bytes);
         // SAFETY: fills a byte for each page, for which there is room; the kernel checks the range.
-        let failed = unsafe { libc::mincore(start.cast(), bytes, pages.as_mut_ptr()) } != 0;
-        match failed {
-            true => 0,
-            false => pages.iter().filter(|&&page| page & 1 != 0).count(),
+        let is_known = !is_refused(SystemCall::Statm)
+            && unsafe { libc::mincore(start.cast(), bytes, pages.as_mut_ptr()) } == 0;
+        match is_known {
+            true => pages.iter().filter(|&&page| page & 1 != 0).count(),
+            false => 0,
         }
     }
 

@@ -19,17 +19,22 @@ impl<V: Vm> Heap<'_, V> {
         self.state.borrow_mut().sweep.moves.turn(is_on);
     }
 
-    /// A collection begins: begins a pass over the chunks if it is time.
+    /// A collection begins. A pass over the chunks begins or goes on if it is time, unless the process
+    /// is near its memory limit.
     pub(super) fn note_time_for_huge_pages(&self) {
-        if !self.state.borrow().sweep.moves.may_begin_pass() {
+        if !self.state.borrow().sweep.moves.are_on() || self.is_out_of_limit() {
             return;
         }
         let slice_time = self.pauses().slice_time();
         let move_ns_max = slice_time.map_or(u64::MAX, |slice| SLICES * slice.as_nanos() as u64);
-        let blocks = self.space().blocks.counts().in_use;
-        let small_chunks = (blocks / CHUNK_BLOCKS).saturating_sub(self.region().huge_chunks());
+        let huge_blocks = self.region().huge_chunks() * CHUNK_BLOCKS;
+        let in_use = self.space().blocks.counts().in_use;
         let moves = &mut self.state.borrow_mut().sweep.moves;
-        moves.note_time(os::cpu_time_ns(), small_chunks, move_ns_max);
+        moves.note_time(
+            os::cpu_time_ns(),
+            in_use.saturating_sub(huge_blocks),
+            move_ns_max,
+        );
     }
 
     /// Another process is about to have a copy of this one's memory. What is shared stays in the
@@ -39,11 +44,11 @@ impl<V: Vm> Heap<'_, V> {
         self.state.borrow_mut().sweep.moves.leave(chunks);
     }
 
-    /// Moves the next full chunk into a huge page, if a pass is in progress: between two blocks that
-    /// the program allocates from, so that no pause becomes longer.
+    /// Moves the next full chunk into a huge page, if it is time: between two blocks that the program
+    /// allocates from, so that no pause becomes longer.
     #[inline]
     pub(super) fn move_into_huge_page(&self) {
-        let next_chunk = self.state.borrow().sweep.moves.next_chunk();
+        let next_chunk = self.state.borrow().sweep.moves.ready_chunk();
         if let Some(chunk) = next_chunk {
             self.move_next_into_huge_page(chunk);
         }

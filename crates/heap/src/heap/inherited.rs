@@ -41,6 +41,7 @@ impl<V: Vm> Heap<'_, V> {
         state.sweep.lists.forget_available();
         state.inherited = Inherited::default();
         state.pacing.pace.begin_in_child();
+        state.sweep.moves.begin_in_child();
         self.shared.payloads.inherit(self.space());
         for (index, _) in self.space().cell_blocks() {
             let block = self.region().block(index);

@@ -71,7 +71,7 @@ impl HugeChunks {
 impl Region {
     /// Whether chunks can be moved into huge pages here.
     pub(crate) fn can_have_huge_chunks(&self) -> bool {
-        os::page_bytes() == SMALL_PAGE_BYTES && !self.has_huge_pages()
+        os::page_bytes() == SMALL_PAGE_BYTES && !self.had_huge_pages()
     }
 
     /// Chunks that are in huge pages, as far as the heap knows.
@@ -101,13 +101,11 @@ impl Region {
     /// Moves a committed chunk into a huge page. Fails when the system refuses.
     pub(crate) fn move_into_huge_page(&self, chunk: usize) -> Result<(), Refused> {
         debug_assert!((chunk + 1) * CHUNK_BLOCKS <= self.committed_blocks());
-        // Noted first: who gives a part back meanwhile has to split the page.
+        // Noted before and after: another thread may give a part back meanwhile, without a lock.
         self.huge_chunks.set(chunk, true);
         // SAFETY: the chunk is committed.
         let moved = unsafe { os::collapse(self.chunk(chunk), CHUNK_BYTES) };
-        if moved.is_err() {
-            self.huge_chunks.set(chunk, false);
-        }
+        self.huge_chunks.set(chunk, moved.is_ok());
         moved
     }
 
@@ -126,7 +124,7 @@ impl Region {
         while next < end {
             let chunk = (next - self.start()) / CHUNK_BYTES;
             let part_end = end.min(self.start() + (chunk + 1) * CHUNK_BYTES);
-            let was_huge = self.huge_chunks.set(chunk, false) || self.has_huge_pages();
+            let was_huge = self.huge_chunks.set(chunk, false) || self.had_huge_pages();
             if was_huge && part_end - next < CHUNK_BYTES {
                 // SAFETY: a committed range (caller's contract).
                 unsafe { os::split(self.pointer(next), part_end - next) };
@@ -161,6 +159,13 @@ mod tests {
         region
     }
 
+    /// Whether the kernel gives huge pages to memory that nobody has asked them for. Then a chunk has
+    /// all of its pages from the first one on.
+    fn always_has_huge_pages() -> bool {
+        let setting = std::fs::read_to_string("/sys/kernel/mm/transparent_hugepage/enabled");
+        setting.is_ok_and(|setting| setting.contains("[always]"))
+    }
+
     fn has_small_pages() -> bool {
         os::page_bytes() == SMALL_PAGE_BYTES
     }
@@ -179,7 +184,7 @@ mod tests {
         }
         assert!(region_missing(CHUNK_PAGES / 8).is_full_chunk(0));
         let region = region_missing(CHUNK_PAGES / 8 + 1);
-        assert!(!region.is_full_chunk(0));
+        assert_eq!(region.is_full_chunk(0), always_has_huge_pages());
         assert!(!region.is_full_chunk(1));
     }
 
@@ -220,6 +225,7 @@ mod tests {
         let moved = moves(&region);
         let before = split_pages();
         region.release(BlockIndex(2), 1).unwrap();
+        // The count is that of the whole system, so it may grow without a reason, but must grow.
         assert!(!moved || before.is_none() || before < split_pages());
         assert_eq!(region.huge_chunks(), 0);
         let byte_of = |block| {
@@ -234,6 +240,15 @@ mod tests {
         // Reading it has brought in at most one page.
         let resident = os::resident_pages(block, BLOCK_BYTES, &mut residence);
         assert!(resident <= 1, "{resident} pages, moved: {moved}");
+    }
+
+    #[test]
+    fn a_region_that_was_asked_for_huge_pages_has_no_chunks_to_move() {
+        let region = region_missing(0);
+        assert_eq!(region.can_have_huge_chunks(), has_small_pages());
+        region.set_huge_pages(true);
+        region.set_huge_pages(false);
+        assert!(!region.can_have_huge_chunks());
     }
 
     #[test]

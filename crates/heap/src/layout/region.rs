@@ -156,6 +156,8 @@ pub struct Region {
     page_bytes: usize,
     committed_bytes: AtomicUsize,
     has_huge_pages: AtomicBool,
+    /// The system has been asked for huge pages at some time.
+    had_huge_pages: AtomicBool,
     pub(super) huge_chunks: HugeChunks,
     /// Where the state of address 0 would be.
     biased_states: *const AtomicU8,
@@ -196,6 +198,7 @@ impl Region {
             page_bytes,
             committed_bytes: AtomicUsize::new(0),
             has_huge_pages: AtomicBool::new(false),
+            had_huge_pages: AtomicBool::new(false),
             huge_chunks: HugeChunks::none_of(blocks, page_bytes)?,
             biased_states: state_table
                 .start()
@@ -225,12 +228,19 @@ impl Region {
         self.has_huge_pages.load(Relaxed)
     }
 
+    /// Whether any block may lie in a huge page, or may not be moved into one, because the system
+    /// was asked for huge pages before.
+    pub(super) fn had_huge_pages(&self) -> bool {
+        self.had_huge_pages.load(Relaxed)
+    }
+
     /// Asks the system for huge pages for blocks and the states of their cells, or for no
     /// huge pages from now on. With huge pages, marking a large heap waits less for addresses to
     /// be translated. But a block that is first used takes 2 MiB at once, and where a block goes
     /// back to the system alone, the system may fill the hole later (docs/design/marking-latency.md).
     pub fn set_huge_pages(&self, wanted: bool) {
         if self.has_huge_pages.swap(wanted, Relaxed) != wanted {
+            self.had_huge_pages.store(true, Relaxed);
             self.cells.set_huge_pages(wanted);
             self.state_table.set_huge_pages(wanted);
         }

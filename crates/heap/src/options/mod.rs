@@ -146,8 +146,8 @@ pub static TABLE: [Setting<Options>; 12] = [
             },
             show: |o| o.huge_pages.name().to_owned(),
         },
-        "auto: move memory that is full into huge pages of Linux, which takes at most 1 % of the \
-                CPU time; 1: ask for huge pages for all of the heap, for heaps of many gigabytes",
+        "auto: move memory that is full into huge pages of Linux, for at most 1 % of the CPU time; \
+                1: ask for huge pages for all of the heap, for heaps of many gigabytes",
     )
     .more("docs/design/huge-pages.md"),
     Own::new(
