@@ -213,9 +213,9 @@ typedef struct ashlar_vm {
  *                       in one stop (a whole number from 1 to 64)
  *   policy=first-fit    where payloads above 32 KiB are placed (first-fit, next-fit, best-fit or
  *                       segregated-fit)
- *   huge_pages=0        auto: move memory that is full into huge pages of Linux, which takes at
- *                       most 1 % of the CPU time; 1: ask for huge pages for all of the heap, for
- *                       heaps of many gigabytes (auto, 0 or 1)
+ *   huge_pages=0        auto: move memory that is full into huge pages of Linux, for at most 1 % of
+ *                       the CPU time; 1: ask for huge pages for all of the heap, for heaps of many
+ *                       gigabytes (auto, 0 or 1)
  *   stress=none         switches for tests, with commas between them: collect-every:N,
  *                       slice-cells:N, verify, poison, no-minor, no-settling, look-ahead,
  *                       move-everything, parallel-cells:N, refuse:CALL (none or switches)
