@@ -1,8 +1,8 @@
 //! Chunks: neighbouring blocks that one huge page can hold.
 //!
 //! The processor translates the addresses of a huge page with one entry instead of 512. But a huge
-//! page has all of its memory, so only a chunk whose pages are nearly all there may have one. While
-//! a part of it is given back, the kernel keeps the memory of the whole, so the page is split first.
+//! page has all of its memory, so only a chunk whose pages are nearly all there may have one. When a
+//! part of it goes back, the kernel keeps the memory of the whole, so the page is split first.
 
 use std::sync::atomic::{
     AtomicBool, AtomicUsize,
