@@ -221,7 +221,7 @@ impl<V: Vm> Heap<'_, V> {
             has_been_paused: false,
             lets_settle,
         };
-        self.note_time_for_huge_pages();
+        self.note_time_for_huge_pages(measure.costs);
         self.collection.enter(Stage::Clearing, Some(cycle));
         scope
     }

@@ -1,15 +1,15 @@
 //! Moving full chunks into huge pages, one at a time, while the program runs.
 
+use super::slice_schedule::LENGTH_MAX;
 use super::Heap;
 use crate::allocate::huge_pages::HugePages;
 use crate::layout::chunk::CHUNK_BLOCKS;
 use crate::os;
+use crate::pace::Costs;
 use crate::vm::Vm;
 
 /// How many chunks are looked at together. A look takes about 2 microseconds.
 const LOOKED_AT_TOGETHER: usize = 32;
-/// A move may take as many slices as marking that is late.
-const SLICES: u64 = 8;
 
 impl<V: Vm> Heap<'_, V> {
     /// Chooses what the heap has huge pages for, from now on.
@@ -19,22 +19,21 @@ impl<V: Vm> Heap<'_, V> {
         self.state.borrow_mut().sweep.moves.turn(is_on);
     }
 
-    /// A collection begins. A pass over the chunks begins or goes on if it is time, unless the process
-    /// is near its memory limit.
-    pub(super) fn note_time_for_huge_pages(&self) {
+    /// A collection begins, in which `costs` have been measured, or nothing. A pass over the chunks
+    /// begins or goes on if it is time, unless the process is near its memory limit. A move may take
+    /// as long as a slice of marking that is late.
+    pub(super) fn note_time_for_huge_pages(&self, costs: Option<Costs>) {
         if !self.state.borrow().sweep.moves.are_on() || self.is_out_of_limit() {
             return;
         }
+        let process_ns = costs.map_or_else(os::cpu_time_ns, |costs| costs.process_ns);
         let slice_time = self.pauses().slice_time();
-        let move_ns_max = slice_time.map_or(u64::MAX, |slice| SLICES * slice.as_nanos() as u64);
+        let move_time_max = slice_time.map(|slice| slice * LENGTH_MAX as u32);
+        let move_ns_max = move_time_max.map_or(u64::MAX, |time| time.as_nanos() as u64);
         let huge_blocks = self.region().huge_chunks() * CHUNK_BLOCKS;
         let in_use = self.space().blocks.counts().in_use;
         let moves = &mut self.state.borrow_mut().sweep.moves;
-        moves.note_time(
-            os::cpu_time_ns(),
-            in_use.saturating_sub(huge_blocks),
-            move_ns_max,
-        );
+        moves.note_time(process_ns, in_use.saturating_sub(huge_blocks), move_ns_max);
     }
 
     /// Another process is about to have a copy of this one's memory. What is shared stays in the
