@@ -1,13 +1,21 @@
 # Collections in slices: what a program sees of them, and what it can do in between.
 
-# Keeps a heap that takes many slices to mark, and allocates until one is going on.
+# Keeps a heap that takes many slices to mark, and allocates until a marking has just begun. One
+# that is going on already may be about to end.
 LARGE = <<~'RUBY'
   def marking? = GC.latest_gc_info(:state) == :marking
   MORE = []
   def until_marking
-    100_000.times { |n| MORE << Array.new(20) { |i| "more #{n} #{i}" } and (return if marking?) }
+    was_marking = true
+    100_000.times do |n|
+      MORE << Array.new(20) { |i| "more #{n} #{i}" }
+      is_marking = marking?
+      return if is_marking && !was_marking
+      was_marking = is_marking
+    end
     abort "no collection in slices began"
   end
+  GC.stat(:pause_count) # the first question allocates
   GC.config(nursery_max: "1MiB", slice_us: 100) rescue abort $!.message
   KEPT = Array.new(200) { |i| Array.new(2000) { |k| "#{i} #{k}" } }
   until_marking
@@ -16,13 +24,14 @@ RUBY
 claim "a large heap is marked in slices, and the program runs in between", only: "ashlar" do
   ruby_ok LARGE + <<~'RUBY'
     count = GC.count
-    slices = 0
+    pauses = GC.stat(:pause_count)
+    parts = 0
     while marking?
-      pauses = GC.stat(:pause_count)
       Array.new(20) { |i| "more #{i}" }
-      slices += GC.stat(:pause_count) - pauses
+      parts += 1
     end
-    abort "#{slices} slices" unless slices >= 1
+    slices = GC.stat(:pause_count) - pauses
+    abort "#{slices} slices, #{parts} parts of the program" unless slices >= 1 && parts > 1
     abort "count" unless GC.count == count
     abort "contents" unless KEPT.each_with_index.all? { |row, i| row.each_with_index.all? { |s, k| s == "#{i} #{k}" } }
     puts "ok"
