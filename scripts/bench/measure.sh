@@ -5,6 +5,8 @@
 #   PROGRAMS   names from the experiment, blanks between; all unless given
 #   VARIANTS   likewise
 #   BLOCKS     how often everything runs; what the experiment says unless given
+#   TURNS      seconds, such as 0.25: the runs of a program in a block take turns; without it
+#              they run one after another
 #   CURVES     yes: also the curves over the collectors' knobs; no; only; yes for a whole run
 #   RECORD     a folder for the record; unless given, bench/results/DATE-KIND of machine for
 #              a whole run and none for a part
@@ -36,11 +38,12 @@ fi
 
 # measure NAME EXPERIMENT OPTION...: an experiment's file, its page in build/bench, its record.
 measure() {
-  local name=$1 experiment=$2 store
+  local name=$1 experiment=$2 store turns=()
   shift 2
+  [[ -z ${TURNS-} ]] || turns=(--turns "$TURNS")
   store=$(fresh "$name")
   # shellcheck disable=SC2154 # ashlar_lab: stores.sh
-  "$ashlar_lab" compare --experiment "$experiment" --store "$store" --form html "$@"
+  "$ashlar_lab" compare --experiment "$experiment" --store "$store" --form html "${turns[@]}" "$@"
   [[ -n $record ]] || return 0
   mkdir -p "$record"
   "$ashlar_lab" report "$store" --output "$record/$name" --form record --quiet

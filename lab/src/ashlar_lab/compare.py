@@ -35,6 +35,8 @@ def compare(asked: Comparison) -> int:
         raise BadInput("--programs and --variants choose from an experiment file; add --experiment FILE, or use --variant for a command")
     if asked.resume and (file or described):
         raise BadInput("--resume takes the experiment from the store; leave out --experiment, --variant and the command")
+    if asked.resume and asked.turns is not None:
+        raise BadInput("--turns says how runs are made, which a store keeps to; leave it out")
     if file and described:
         raise BadInput("--experiment describes variants and commands itself; leave out --variant and the command")
     if asked.install:
@@ -45,7 +47,7 @@ def compare(asked: Comparison) -> int:
         experiment = checked(dataclasses.replace(found, stop=found.stop.extended(asked.blocks, asked.precision, asked.budget)), "--resume")
     elif file:
         programs, variants = ([name.strip() for name in names.split(",") if name.strip()] if names else None for names in (asked.programs, asked.variants))
-        experiment = toml.load(file, blocks=asked.blocks, precision=asked.precision, budget_s=asked.budget, seed=asked.seed, programs=programs, variants=variants)
+        experiment = toml.load(file, blocks=asked.blocks, precision=asked.precision, budget_s=asked.budget, seed=asked.seed, turns_s=asked.turns, programs=programs, variants=variants)
     else:
         experiment = asked.described()
     before, fresh = _stores(experiment.name)

@@ -56,6 +56,7 @@ class Question:
     blocks: Annotated[Optional[int], typer.Option(help="Exactly this many blocks, whatever the precision; fewer than 5 give no intervals and no verdicts.")] = None
     precision: Annotated[Optional[float], typer.Option(help="Stop when every ratio is known to ± this fraction, after five blocks in a row; of curves, the mean ratio over their common space.")] = None
     budget: Annotated[Optional[float], typer.Option(help="Stop after this many seconds, at least one block done.")] = None
+    turns: Annotated[Optional[float], typer.Option(help="The runs of a program in a block take turns of so many seconds, such as 0.5, instead of running one after another: for machines that others use, too.")] = None
     seed: Annotated[Optional[int], typer.Option(help="Shuffles the order of runs.")] = None
     time: Annotated[str, typer.Option(autocompletion=one_of(TIME_METRICS), help="Time that counts: cpu_s, wall_s or user_s; of servers also p50_ms, p90_ms, p99_ms (2000 requests a block), p999_ms (20000).")] = "cpu_s"
     space: Annotated[str, typer.Option(autocompletion=one_of(SPACE_METRICS), help="Space that counts: peak_mib, mean_mib, final_mib, peak_rss_mib or cgroup_peak_mib.")] = "peak_mib"
@@ -68,7 +69,7 @@ class Question:
         return command_line.build(
             self.variant or [], self.knob or [], self.command or [], name=self.name, baseline=self.baseline,
             stop=Stop().extended(self.blocks, self.precision, self.budget), curves=self.curves, programs=self.program or [], server=self._server(),
-            goals=self.goal or [], seed=1 if self.seed is None else self.seed, time_metric=self.time, space_metric=self.space, timeout_s=self.timeout,
+            goals=self.goal or [], seed=1 if self.seed is None else self.seed, turns_s=self.turns, time_metric=self.time, space_metric=self.space, timeout_s=self.timeout,
             compare_output=not self.ignore_output, ignore_lines=self.ignore_lines or [])
 
     def _server(self) -> tuple[str, Server] | None:

@@ -34,20 +34,30 @@ enum { TREE_MAX = 4096, LAUNCHER_FAILED = 125 };
 
 static struct {
     const char *result, *output, *errors, *directory, *cgroup, *library, *preload;
-    long period_us, duty_permille, timeout_ms, grace_ms, memory_limit_kb;
+    long period_us, duty_permille, timeout_ms, grace_ms, memory_limit_kb, turns_fd;
     int trace, snapshots, counters, foreground;
-} option = {.period_us = 50000, .duty_permille = 4, .grace_ms = 500};
+} option = {.period_us = 50000, .duty_permille = 4, .grace_ms = 500, .turns_fd = -1};
 
 static FILE *result;
 static pid_t child;
 static int exec_failure;
 static struct timespec start;
 
-static int64_t now_ns(void)
+static int64_t since_start_ns(void)
 {
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);
     return (t.tv_sec - start.tv_sec) * 1000000000LL + (t.tv_nsec - start.tv_nsec);
+}
+
+/* Since when this program looks away; -1 while it looks. */
+static int64_t away_since_ns = -1;
+static int64_t away_ns;
+
+/* The time of the run.  It stands still while nobody looks. */
+static int64_t now_ns(void)
+{
+    return (away_since_ns >= 0 ? away_since_ns : since_start_ns()) - away_ns;
 }
 
 /* The CPU time that this process has used.  What looking costs is told by that and not by the clock, so that a busy
@@ -373,34 +383,6 @@ static double pss_duty(void)
     return tree.count > 1 || option.snapshots ? duty : duty / 4;
 }
 
-/* SIGUSR2 ends all watching of the running command, SIGCONT begins it again: `ashlar-lab overhead` compares the two within
- * one process.  Meanwhile time stands still for the schedule, so that a watched second sees as much of each kind of
- * sampling as a second of an ordinary run. */
-static int64_t unwatched_since_ns = -1;
-
-static void switch_counters(int on);
-
-static void look_away(void)
-{
-    if (unwatched_since_ns >= 0)
-        return;
-    unwatched_since_ns = now_ns();
-    switch_counters(0);
-}
-
-static void look_again(void)
-{
-    if (unwatched_since_ns < 0)
-        return;
-    int64_t away = now_ns() - unwatched_since_ns;
-    unwatched_since_ns = -1;
-    next_sample_ns += away;
-    next_pss_ns += away;
-    next_pss_at_new_high_ns += away;
-    next_library_ns += away;
-    switch_counters(1);
-}
-
 /* PSS of so much RSS has been read, from this CPU time of the launcher on: when it may be read next. */
 static void put_off_pss(int64_t cpu_before, long rss_kb)
 {
@@ -642,6 +624,63 @@ static void kill_tree(int signal_number)
         kill(tree.pid[i], signal_number);
 }
 
+/* ---- looking away -------------------------------------------------------- */
+
+/* SIGUSR2 ends all watching of the running command, SIGCONT begins it again: `ashlar-lab overhead` compares the two within
+ * one process.  Time stands still meanwhile, so that a watched second sees as much of each kind of sampling as a second of an
+ * ordinary run.  In a run that takes turns with others the command stands still, too. */
+
+static int is_at_rest(pid_t pid)
+{
+    char path[64], text[1024];
+    snprintf(path, sizeof path, "/proc/%d/stat", pid);
+    if (read_file(path, text, sizeof text) <= 0)
+        return 1; /* it has ended */
+    char *after_name = strrchr(text, ')');
+    return !after_name || strchr("TtZX", after_name[2]) != NULL;
+}
+
+/* Stops every process.  One that is made meanwhile is found in the next round.  A process that waits for a disk stops when it
+ * has what it waits for, which is not waited for longer than HOLD_ROUNDS. */
+enum { HOLD_ROUNDS = 200 };
+
+static void hold_tree(void)
+{
+    struct timespec moment = {0, 50000};
+    for (int round = 0, at_rest = 0; round < HOLD_ROUNDS && !at_rest; round++) {
+        kill_tree(SIGSTOP);
+        at_rest = 1;
+        for (int i = 0; i < tree.count; i++)
+            at_rest &= is_at_rest(tree.pid[i]);
+        if (!at_rest)
+            nanosleep(&moment, NULL);
+    }
+}
+
+static void look_away(void)
+{
+    if (away_since_ns >= 0)
+        return;
+    if (option.turns_fd >= 0)
+        hold_tree();
+    away_since_ns = since_start_ns();
+    switch_counters(0);
+    /* Where nobody reads it the lab has ended, and SIGTERM is on its way. */
+    if (option.turns_fd >= 0)
+        (void)!write((int)option.turns_fd, "h", 1);
+}
+
+static void look_again(void)
+{
+    if (away_since_ns < 0)
+        return;
+    away_ns += since_start_ns() - away_since_ns;
+    away_since_ns = -1;
+    switch_counters(1);
+    if (option.turns_fd >= 0)
+        kill_tree(SIGCONT);
+}
+
 /* ---- tracing ------------------------------------------------------------ */
 
 static void at_exit_of(pid_t thread)
@@ -704,7 +743,7 @@ static void run(void)
     sigaddset(&awaited, SIGCONT);
     next_sample_ns = 2000000; /* a first look soon, for commands that end early */
     while (!child_ended) {
-        int64_t wake = option.period_us && unwatched_since_ns < 0 ? next_sample_ns : INT64_MAX;
+        int64_t wake = option.period_us && away_since_ns < 0 ? next_sample_ns : INT64_MAX;
         if (option.timeout_ms && option.timeout_ms * 1000000LL < wake)
             wake = option.timeout_ms * 1000000LL;
         if (kill_at_ns && kill_at_ns < wake)
@@ -721,6 +760,7 @@ static void run(void)
         if (child_ended)
             break;
         if (got == SIGTERM || got == SIGINT) {
+            look_again();
             fprintf(result, "stopped %lld\n", (long long)now_ns() / 1000);
             kill(child, SIGTERM);
             kill_at_ns = now_ns() + option.grace_ms * 1000000LL;
@@ -745,7 +785,7 @@ static void run(void)
             kill_tree(SIGKILL);
             kill_at_ns = t + 1000000000;
         }
-        if (option.period_us && unwatched_since_ns < 0 && t >= next_sample_ns)
+        if (option.period_us && away_since_ns < 0 && t >= next_sample_ns)
             sample();
     }
 }
@@ -847,6 +887,7 @@ static char **parse(int argc, char **argv)
             !number_option(name, "--duty-permille", &option.duty_permille, value) &&
             !number_option(name, "--timeout-ms", &option.timeout_ms, value) &&
             !number_option(name, "--memory-limit-kb", &option.memory_limit_kb, value) &&
+            !number_option(name, "--turns-fd", &option.turns_fd, value) &&
             !number_option(name, "--grace-ms", &option.grace_ms, value))
             die("unknown option", name);
     }
@@ -864,6 +905,8 @@ int main(int argc, char **argv)
     result = fopen(option.result, "we");
     if (!result)
         die("cannot write", option.result);
+    if (option.turns_fd >= 0)
+        fcntl((int)option.turns_fd, F_SETFD, FD_CLOEXEC);
     sigfillset(&blocked);
     sigprocmask(SIG_BLOCK, &blocked, NULL);
     prctl(PR_SET_CHILD_SUBREAPER, 1);

@@ -70,16 +70,18 @@ def read_observed(path: Path) -> Observed:
 def start(command: tuple[str, ...], *, result: Path, environment: dict[str, str], output: Path | None = None,
           errors: Path | None = None, directory: str | None = None, preload: str | None = None, library: str | None = None,
           cgroup: str | None = None, period_us: int = 50000, duty_permille: int = DUTY_PERMILLE, timeout_s: float = 0, grace_s: float = 0.5,
-          trace: bool = False, counters: bool = True, foreground: bool = False) -> subprocess.Popen:
-    """Start the launcher around `command`; the caller waits for it and reads `result`."""
+          trace: bool = False, counters: bool = True, foreground: bool = False, turns_fd: int | None = None) -> subprocess.Popen:
+    """Start the launcher around `command`; the caller waits for it and reads `result`. With `turns_fd` the command takes turns with others:
+    after SIGUSR2 it stands still, and a byte is written there; after SIGCONT it goes on."""
     options: list[str] = ["--result", str(result), "--period-us", str(period_us), "--duty-permille", str(duty_permille),
                           "--timeout-ms", str(int(timeout_s * 1000)), "--grace-ms", str(int(grace_s * 1000))]
     for name, value in (("--output", output), ("--errors", errors), ("--directory", directory), ("--preload", preload),
-                        ("--library", library), ("--cgroup", cgroup)):
+                        ("--library", library), ("--cgroup", cgroup), ("--turns-fd", turns_fd)):
         if value is not None:
             options += [name, str(value)]
     options += ["--trace"] if trace else []
     options += ["--counters"] if counters else []
     options += ["--foreground"] if foreground else []
     return subprocess.Popen([str(native.program(SOURCE)), *options, "--", *command], env=environment,
-                            stdin=None if foreground else subprocess.DEVNULL, start_new_session=not foreground)
+                            stdin=None if foreground else subprocess.DEVNULL, start_new_session=not foreground,
+                            pass_fds=() if turns_fd is None else (turns_fd,))

@@ -73,6 +73,8 @@ def _rules_of_numbers(experiment: Experiment) -> Iterator[tuple[object, str]]:
     yield 0 < stop.precision < 1, f"precision = {stop.precision}; give a fraction such as 0.02 for an interval of ±2 %"
     yield stop.budget_s is None or stop.budget_s > 0, f"budget = {stop.budget_s} s; give a positive number of seconds"
     yield 0 < experiment.sample_hz <= 1000, f"sample_hz = {experiment.sample_hz}; give 20 to 50"
+    yield experiment.turns_s is None or 0.05 <= experiment.turns_s <= 60, f"turns_s = {experiment.turns_s}; give seconds from 0.05 to 60, such as 0.5"
+    yield experiment.turns_s is None or not all(p.server for p in experiment.programs), "servers take no turns: latencies would have the time in which a server stood still; leave out turns"
     for p in experiment.programs:
         yield p.timeout_s > 0, f"{p.name}: timeout_s = {p.timeout_s}; give a positive number of seconds"
         if s := p.server:

@@ -143,6 +143,7 @@ class Experiment:
     time_metric: str = "cpu_s"
     space_metric: str = "peak_mib"
     sample_hz: float = 50.0
+    turns_s: float | None = None  # the runs of a program in a block take turns of so many seconds; None: one after another
     check: bool = True
     figures: tuple[str, ...] = ()
     metrics: tuple[str, ...] = ()  # rows of each program's table, where the headline asks for these
@@ -179,6 +180,8 @@ class Experiment:
         described = json.loads(self.to_json())
         for free in ("stop", "seed", "title", "note", "figures", "metrics", "contrasts", "headline"):
             described.pop(free)
+        if self.turns_s is None:
+            described.pop("turns_s")
         for program in described["programs"]:
             program.pop("goals")
             program.pop("figures")

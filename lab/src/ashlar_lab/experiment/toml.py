@@ -54,9 +54,9 @@ def _read(path: str) -> dict:
 
 
 def parse(raw: dict, directory: Path, source: str, *, programs: list[str] | None = None, variants: list[str] | None = None, seed: int | None = None,
-          **stop) -> Experiment:
+          turns_s: float | None = None, **stop) -> Experiment:
     """Turn parsed TOML into an experiment; relative directories are relative to `directory`. `programs` and `variants` choose by name among what it
-    describes; `seed` and what `Stop.extended` takes replace what it says."""
+    describes; `seed`, `turns_s` and what `Stop.extended` takes replace what it says."""
     if unknown := raw.keys() - _TOP:
         raise BadInput(f"{source}: unknown key {min(unknown)!r}; known keys: {', '.join(sorted(_TOP))}")
     knob = vars(read(_Knob, raw["knob"], f"{source}: [knob]")) if "knob" in raw else {}
@@ -66,8 +66,7 @@ def parse(raw: dict, directory: Path, source: str, *, programs: list[str] | None
     where = f"{source}: [experiment]"
     head = {"name": Path(source).stem, "baseline": contenders[0].name if contenders else "", **raw.get("experiment", {})}
     rule = _stop({k: head.pop(k) for k in ("blocks", "blocks_min", "blocks_max", "precision", "budget_s") if k in head}, where).extended(**stop)
-    if seed is not None:
-        head["seed"] = seed
+    head |= {name: value for name, value in (("seed", seed), ("turns_s", turns_s)) if value is not None}
     experiment = read(Experiment, {"title": head["name"], **head, "programs": measured, "variants": contenders, "contrasts": contrasts, "stop": rule},
                       where, EXPERIMENT_KEYS)
     _check_goals(experiment, source)

@@ -1,6 +1,6 @@
 """Before the blocks: one traced run of every program under every variant, and what each variant really is."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 from ashlar.errors import BadInput
 from ashlar_lab import variants
@@ -14,13 +14,13 @@ from ashlar_lab.store.run import OK, WRONG_LIBRARY, Run
 _SHORTEST_CPU_S, _SHORTEST_WALL_S = 0.010, 0.050
 
 
-def check_runs(experiment: Experiment, expected: dict[str, str], on_start: Callable[[Arm, str], None]) -> Iterator[Run]:
+def check_runs(experiment: Experiment, expected: dict[str, str], on_start: Callable[[list[Arm], str], None]) -> Iterator[Run]:
     """Does it work, is it long enough, is the library loaded? There are none where the experiment wants none. `expected` has the checksums of
     programs whose output is known, and takes in those that the baseline shows here."""
     arms = [Arm(p.name, v.name, v.middle_value(), CHECK) for p in experiment.programs
             for v in sorted(experiment.variants, key=lambda v: v.name != experiment.baseline) if experiment.check]
     for position, arm in enumerate(arms):
-        on_start(arm, f"check {position + 1} of {len(arms)}")
+        on_start([arm], f"check {position + 1} of {len(arms)}")
         run = run_arm(experiment, arm, -1, position, expected)
         if run.state == WRONG_LIBRARY:
             raise BadInput(f"{arm.label()}: {run.reason}")
@@ -31,6 +31,19 @@ def check_runs(experiment: Experiment, expected: dict[str, str], on_start: Calla
             raise BadInput(f"{arm.label()} ends after {run.metrics['wall_s'] * 1000:.1f} ms, too soon to compare anything; "
                            "give it more work, half a second or more")
         yield run
+
+
+def refuse_more_than_fits(experiment: Experiment, checked: Sequence[Run]) -> None:
+    """Runs that take turns are in memory together."""
+    free_mib = machine.available_mib()
+    if experiment.turns_s is None or free_mib is None:
+        return
+    peaks = {(run.program, run.variant): run.metrics["peak_mib"] for run in checked}
+    for program in (p for p in experiment.programs if not p.server):
+        wanted_mib = sum(peaks.get((program.name, arm.variant), 0.0) for arm in experiment.arms() if arm.program == program.name)
+        if wanted_mib > free_mib:
+            raise BadInput(f"{program.name}: its runs that take turns would fill {wanted_mib:.0f} MiB together, and {free_mib:.0f} MiB are free; "
+                           "leave out turns, or some variants or values")
 
 
 def contenders(experiment: Experiment) -> dict[str, dict]:

@@ -28,6 +28,12 @@ def _found(pattern: str, path: str) -> str | None:
     return found[1].strip() if found else None
 
 
+def available_mib() -> float | None:
+    """Memory that programs can have without swapping."""
+    kib = _found(r"MemAvailable:\s*(\d+)", "/proc/meminfo")
+    return int(kib) / 1024 if kib else None
+
+
 def describe() -> dict[str, object]:
     """The machine as it is now. Values are None where the machine does not tell."""
     memory_kib, huge_pages = _found(r"MemTotal:\s*(\d+)", "/proc/meminfo"), "/sys/kernel/mm/transparent_hugepage/enabled"

@@ -32,6 +32,10 @@ class Neighbours:
     stolen_s: float
     biggest: dict[str, float]
 
+    def part(self, share: float) -> "Neighbours":
+        """What falls to a share of the time."""
+        return Neighbours(share * self.cpu_s, share * self.stolen_s, {name: round(share * s, 2) for name, s in self.biggest.items()})
+
 
 def look(root: Path = Path("/proc")) -> Look | None:
     """The moment as it is; None where /proc does not tell."""

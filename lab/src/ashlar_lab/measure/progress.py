@@ -2,6 +2,7 @@
 
 import sys
 import time
+from collections.abc import Sequence
 from statistics import fmean
 
 from rich.console import Console
@@ -46,8 +47,8 @@ class Progress(_Line):
         self._seconds: list[float] = []
         self._told_blocks, self._told_s = 0, time.monotonic()
 
-    def starts(self, arm: Arm, stage: str) -> None:
-        self.update(self._task, stage=stage, arm=arm.label())
+    def starts(self, arms: Sequence[Arm], stage: str) -> None:
+        self.update(self._task, stage=stage, arm=arms[0].label() if len(arms) == 1 else f"{arms[0].program} · {len(arms)} runs in turns")
 
     def ended(self, run: Run) -> None:
         if run.state != OK and not self._quiet:

@@ -17,8 +17,11 @@ from ashlar.memory import launcher
 from ashlar_lab import variants
 from ashlar_lab.experiment.model import CHECK, Arm, Experiment
 from ashlar_lab.measure import cgroup, figures, neighbours, serve
+from ashlar_lab.measure.turns import Turn
 from ashlar_lab.store.run import CRASHED, OK, TIMED_OUT, WRONG_LIBRARY, WRONG_OUTPUT, Run
 
+# Set for a program that takes turns, which then tells no figures of the wall clock: they have the time in which it stood still.
+TAKES_TURNS = "ASHLAR_TAKES_TURNS"
 _PADDING_MAX = 4096
 _TAIL_BYTES = 2000
 _LAUNCHER_FAILED = 125
@@ -31,8 +34,9 @@ _WHY_NO_COUNTER = {"No such file or directory": "this CPU (or virtual machine) o
                    "Function not implemented": "the kernel has no perf events", "Operation not supported": "this CPU offers no such counter"}
 
 
-def run_arm(experiment: Experiment, arm: Arm, block: int, position: int, expected: dict[str, str]) -> Run:
-    """Run `arm` once. `expected` has the checksums that programs' outputs must have, as far as they are known, and takes in what the baseline shows."""
+def run_arm(experiment: Experiment, arm: Arm, block: int, position: int, expected: dict[str, str], turn: Turn | None = None) -> Run:
+    """Run `arm` once. `expected` has the checksums that programs' outputs must have, as far as they are known, and takes in what the baseline shows.
+    With a `turn` it runs in turns with others, and what other processes used is not known."""
     program, variant = experiment.program(arm.program), experiment.variant(arm.variant)
     port = serve.choose_port(program.server) if program.server else None
     start = variants.start_of(program, variant, arm.value, port)
@@ -46,15 +50,20 @@ def run_arm(experiment: Experiment, arm: Arm, block: int, position: int, expecte
         environment = {**os.environ, **start.environment, figures.VARIABLE: str(folder / "figures"), "ASHLAR_PADDING": "x" * padding}
         if start.path:
             environment["PATH"] = f"{start.path}:{os.environ.get('PATH', os.defpath)}"
-        before = neighbours.look()
+        if turn:
+            environment[TAKES_TURNS] = "1"
+            turn.wait()
+        before = None if turn else neighbours.look()
         process = launcher.start(start.command, result=folder / "observed", environment=environment, output=folder / "output", errors=folder / "errors",
                                  directory=variant.directory or program.directory, preload=start.preload, library=start.library, cgroup=group.entry,
                                  period_us=int(1e6 / experiment.sample_hz), timeout_s=program.timeout_s, trace=traced,
-                                 grace_s=program.server.stop_timeout_s if program.server else 0.5)
+                                 grace_s=program.server.stop_timeout_s if program.server else 0.5, turns_fd=turn.fd if turn else None)
+        if turn:
+            turn.began(process)
         try:
             served = serve.drive(process, program.server, port, folder) if program.server else None
             process.wait()
-            others = neighbours.between(before, neighbours.look())
+            others = neighbours.between(before, neighbours.look()) if before else None
         except BaseException:
             stop(process)
             group.close()

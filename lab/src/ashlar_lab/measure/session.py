@@ -7,8 +7,9 @@ from ashlar.errors import BadInput
 from ashlar_lab.experiment.model import Experiment
 from ashlar_lab.fit.precision import enough
 from ashlar_lab.measure import checks, machine
+from ashlar_lab.measure.block import groups, run_group
 from ashlar_lab.measure.progress import Progress
-from ashlar_lab.measure.run import learn, run_arm
+from ashlar_lab.measure.run import learn
 from ashlar_lab.store.database import Store, refuse_unlike
 
 
@@ -29,6 +30,7 @@ def measure(experiment: Experiment, store_path: Path, resume: bool = False, quie
             for run in checks.check_runs(experiment, {}, progress.starts):
                 checked.append(run)
                 progress.ended(run)
+        checks.refuse_more_than_fits(experiment, checked)
         store = Store.create(store_path, experiment, {**here, "contenders": checks.contenders(experiment)})
         store.add(*checked)
     with store, Progress(experiment, quiet) as progress:
@@ -49,15 +51,16 @@ def _run_blocks(experiment: Experiment, store: Store, progress: Progress) -> Non
     started = time.monotonic() - spent
     progress.count(*runs)
     for block in range(experiment.stop.blocks_max):
-        for position, arm in enumerate(experiment.order(block)):
-            if (block, *arm) in done:
+        for group in groups(experiment, block):
+            if all((block, *arm) in done for _, arm in group):
                 continue
             if block >= 1 and experiment.stop.over_budget(time.monotonic() - started):
                 return
-            progress.starts(arm, f"block {block + 1} of at most {experiment.stop.blocks_max}")
-            run = run_arm(experiment, arm, block, position, expected)
-            store.add(run)
-            runs.append(run)
-            progress.ended(run)
+            progress.starts([arm for _, arm in group], f"block {block + 1} of at most {experiment.stop.blocks_max}")
+            ran = run_group(experiment, group, block, expected)
+            store.add(*ran)
+            runs += ran
+            for run in ran:
+                progress.ended(run)
         if block + 1 >= experiment.stop.blocks_min and enough(experiment, runs):
             return

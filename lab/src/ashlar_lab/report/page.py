@@ -41,8 +41,9 @@ class Page:
 def build(experiment: Experiment, machine: dict, runs: Sequence[Run], analysis: Analysis) -> Page:
     machines = machine.get("machines", {})
     on = f" on {len(analysis.machines.machines)} machines" if analysis.machines else ""
+    turns = f" in turns of {experiment.turns_s:g} s" if experiment.turns_s else ""
     facts = (f"{counted(len(experiment.programs), 'program')}, {counted(len(experiment.variants), 'variant')}, {counted(analysis.blocks, 'block')}{on}, "
-             f"{analysis.runs} runs, seed {experiment.seed}, {machine.get('time', 'time unknown')}")
+             f"{analysis.runs} runs{turns}, seed {experiment.seed}, {machine.get('time', 'time unknown')}")
     found = [contrasts.table(experiment, analysis), by_program.side_by_side(experiment, analysis), *by_program.tables(experiment, runs, analysis),
              *tables(experiment, analysis), *(fleet.tables(experiment, analysis.machines, machines) if analysis.machines else ())]
     asked = experiment.headline

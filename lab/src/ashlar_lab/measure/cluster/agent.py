@@ -17,7 +17,7 @@ from ashlar.files import put
 from ashlar_lab.experiment.model import Experiment
 from ashlar_lab.measure import checks, machine
 from ashlar_lab.measure.cluster.parcel import ROOT
-from ashlar_lab.measure.run import run_arm
+from ashlar_lab.measure.block import groups, run_group
 
 
 def main() -> int:
@@ -44,15 +44,15 @@ def _end_with_the_input() -> None:
 
 def _measure(experiment: Experiment, block: int | None, expected: dict[str, str]) -> dict:
     """One block, in its order; none where the machine is only looked at."""
-    said, order = _joined(experiment, expected), experiment.order(block) if block is not None else ()
-    return {**said, "runs": [vars(run_arm(experiment, arm, block, position, expected)) for position, arm in enumerate(order)]}
+    said, parts = _joined(experiment, expected), groups(experiment, block) if block is not None else ()
+    return {**said, "runs": [vars(run) for part in parts for run in run_group(experiment, part, block, expected)]}
 
 
 def _joined(experiment: Experiment, expected: dict[str, str]) -> dict:
     """What this machine is, and its check runs, made once and kept beside the files."""
     kept = Path("joined.json")
     if not kept.exists():
-        ran = [vars(run) for run in checks.check_runs(experiment, dict(expected), lambda arm, stage: None)]
+        ran = [vars(run) for run in checks.check_runs(experiment, dict(expected), lambda arms, stage: None)]
         kernel = machine.read("/proc/sys/kernel/random/boot_id") or ""  # two workers with the same one disturb each other
         facts = {**machine.describe(), "contenders": checks.contenders(experiment), "kernel_instance": kernel}
         put(kept, json.dumps({"facts": facts, "checks": ran}))
