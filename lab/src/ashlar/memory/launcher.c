@@ -640,20 +640,31 @@ static int is_at_rest(pid_t pid)
     return !after_name || strchr("TtZX", after_name[2]) != NULL;
 }
 
-/* Stops every process.  One that is made meanwhile is found in the next round.  A process that waits for a disk stops when it
- * has what it waits for, which is not waited for longer than HOLD_ROUNDS. */
+static int tree_is_at_rest(void)
+{
+    for (int i = 0; i < tree.count; i++)
+        if (!is_at_rest(tree.pid[i]))
+            return 0;
+    return 1;
+}
+
+/* Stops every process.  A process that was at rest in one round made none before the next, so two such rounds have found all.
+ * One that waits for a disk stops when it has what it waits for, which is not waited for longer than HOLD_ROUNDS. */
 enum { HOLD_ROUNDS = 200 };
 
 static void hold_tree(void)
 {
     struct timespec moment = {0, 50000};
-    for (int round = 0, at_rest = 0; round < HOLD_ROUNDS && !at_rest; round++) {
-        kill_tree(SIGSTOP);
-        at_rest = 1;
+    for (int round = 0, rests = 0; round < HOLD_ROUNDS && rests < 2; round++) {
+        find_tree();
+        if (tree_is_at_rest()) {
+            rests++;
+            continue;
+        }
+        rests = 0;
         for (int i = 0; i < tree.count; i++)
-            at_rest &= is_at_rest(tree.pid[i]);
-        if (!at_rest)
-            nanosleep(&moment, NULL);
+            kill(tree.pid[i], SIGSTOP);
+        nanosleep(&moment, NULL);
     }
 }
 

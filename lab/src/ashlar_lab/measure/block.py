@@ -7,7 +7,7 @@ from functools import partial
 from ashlar_lab.experiment.model import Arm, Experiment
 from ashlar_lab.measure import neighbours
 from ashlar_lab.measure.run import run_arm
-from ashlar_lab.measure.turns import Turn, taken
+from ashlar_lab.measure.turns import taken
 from ashlar_lab.store.run import Run
 
 
@@ -27,12 +27,8 @@ def run_group(experiment: Experiment, group: list[tuple[int, Arm]], block: int, 
         ((position, arm),) = group
         return [run_arm(experiment, arm, block, position, expected)]
     before = neighbours.look()
-    runs = taken([partial(_run, experiment, arm, block, position, expected) for position, arm in group], experiment.turns_s)
+    runs = taken([partial(run_arm, experiment, arm, block, position, expected) for position, arm in group], experiment.turns_s)
     return _with_neighbours(runs, neighbours.between(before, neighbours.look()))
-
-
-def _run(experiment: Experiment, arm: Arm, block: int, position: int, expected: dict[str, str], turn: Turn) -> Run:
-    return run_arm(experiment, arm, block, position, expected, turn)
 
 
 def _with_neighbours(runs: list[Run], others: neighbours.Neighbours | None) -> list[Run]:

@@ -23,6 +23,7 @@ def measure(experiment: Experiment, store_path: Path, resume: bool = False, quie
             raise BadInput(f"{store_path} has runs of several machines ({', '.join(sorted(store.machines()))}); go on with --on SCHEDULER, or with "
                            "--on local:1 on this one")
         refuse_unlike(store.machine(), here, f"cannot resume {store_path}")
+        checks.refuse_more_than_fits(experiment, store.runs("block < 0"))
         store.update_experiment(experiment)
     else:
         checked = []

@@ -39,6 +39,8 @@ class Turn:
         self._process = process
         os.close(self.fd)  # what is read ends with the launcher
         self._has_begun.set()
+        if self._stops:  # `end` came before there was a process to end
+            process.terminate()
 
     def is_over(self) -> bool:
         return self.future.done()

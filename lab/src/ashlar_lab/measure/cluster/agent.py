@@ -52,10 +52,11 @@ def _joined(experiment: Experiment, expected: dict[str, str]) -> dict:
     """What this machine is, and its check runs, made once and kept beside the files."""
     kept = Path("joined.json")
     if not kept.exists():
-        ran = [vars(run) for run in checks.check_runs(experiment, dict(expected), lambda arms, stage: None)]
+        ran = list(checks.check_runs(experiment, dict(expected), lambda arms, stage: None))
+        checks.refuse_more_than_fits(experiment, ran)
         kernel = machine.read("/proc/sys/kernel/random/boot_id") or ""  # two workers with the same one disturb each other
         facts = {**machine.describe(), "contenders": checks.contenders(experiment), "kernel_instance": kernel}
-        put(kept, json.dumps({"facts": facts, "checks": ran}))
+        put(kept, json.dumps({"facts": facts, "checks": [vars(run) for run in ran]}))
     return json.loads(kept.read_text())
 
 
