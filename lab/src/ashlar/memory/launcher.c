@@ -668,6 +668,14 @@ static void hold_tree(void)
     }
 }
 
+/* Children before their parents: the kernel hangs up on stopped processes whose parent ends. */
+static void release_tree(void)
+{
+    find_tree();
+    for (int i = tree.count - 1; i >= 0; i--)
+        kill(tree.pid[i], SIGCONT);
+}
+
 static void look_away(void)
 {
     if (away_since_ns >= 0)
@@ -689,7 +697,7 @@ static void look_again(void)
     away_since_ns = -1;
     switch_counters(1);
     if (option.turns_fd >= 0)
-        kill_tree(SIGCONT);
+        release_tree();
 }
 
 /* ---- tracing ------------------------------------------------------------ */
