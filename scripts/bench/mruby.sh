@@ -5,6 +5,10 @@ set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 clone=$(cd "$here/../.." && pwd -P)
 unset LD_PRELOAD ASHLAR_OPTIONS INTERVAL_RATIO
+[[ -z ${TURNS-} ]] || {
+  echo "mruby.sh: TURNS=$TURNS is not for these programs, some of which tell times by the clock on the wall; leave it out." >&2
+  exit 2
+}
 stock=$("$clone/scripts/mruby/build.sh" stock)
 ashlar=$("$clone/scripts/mruby/build.sh" ashlar)
 

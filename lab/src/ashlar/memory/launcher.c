@@ -624,82 +624,6 @@ static void kill_tree(int signal_number)
         kill(tree.pid[i], signal_number);
 }
 
-/* ---- looking away -------------------------------------------------------- */
-
-/* SIGUSR2 ends all watching of the running command, SIGCONT begins it again: `ashlar-lab overhead` compares the two within
- * one process.  Time stands still meanwhile, so that a watched second sees as much of each kind of sampling as a second of an
- * ordinary run.  In a run that takes turns with others the command stands still, too. */
-
-static int is_at_rest(pid_t pid)
-{
-    char path[64], text[1024];
-    snprintf(path, sizeof path, "/proc/%d/stat", pid);
-    if (read_file(path, text, sizeof text) <= 0)
-        return 1; /* it has ended */
-    char *after_name = strrchr(text, ')');
-    return !after_name || strchr("TtZX", after_name[2]) != NULL;
-}
-
-static int tree_is_at_rest(void)
-{
-    for (int i = 0; i < tree.count; i++)
-        if (!is_at_rest(tree.pid[i]))
-            return 0;
-    return 1;
-}
-
-/* Stops every process.  A process that was at rest in one round made none before the next, so two such rounds have found all.
- * One that waits for a disk stops when it has what it waits for, which is not waited for longer than HOLD_ROUNDS. */
-enum { HOLD_ROUNDS = 200 };
-
-static void hold_tree(void)
-{
-    struct timespec moment = {0, 50000};
-    for (int round = 0, rests = 0; round < HOLD_ROUNDS && rests < 2; round++) {
-        find_tree();
-        if (tree_is_at_rest()) {
-            rests++;
-            continue;
-        }
-        rests = 0;
-        for (int i = 0; i < tree.count; i++)
-            kill(tree.pid[i], SIGSTOP);
-        nanosleep(&moment, NULL);
-    }
-}
-
-/* Children before their parents: the kernel hangs up on stopped processes whose parent ends. */
-static void release_tree(void)
-{
-    find_tree();
-    for (int i = tree.count - 1; i >= 0; i--)
-        kill(tree.pid[i], SIGCONT);
-}
-
-static void look_away(void)
-{
-    if (away_since_ns >= 0)
-        return;
-    if (option.turns_fd >= 0)
-        hold_tree();
-    away_since_ns = since_start_ns();
-    switch_counters(0);
-    /* Where nobody reads it the lab has ended, and SIGTERM is on its way. */
-    if (option.turns_fd >= 0)
-        (void)!write((int)option.turns_fd, "h", 1);
-}
-
-static void look_again(void)
-{
-    if (away_since_ns < 0)
-        return;
-    away_ns += since_start_ns() - away_since_ns;
-    away_since_ns = -1;
-    switch_counters(1);
-    if (option.turns_fd >= 0)
-        release_tree();
-}
-
 /* ---- tracing ------------------------------------------------------------ */
 
 static void at_exit_of(pid_t thread)
@@ -749,6 +673,105 @@ static void reap(void)
     }
 }
 
+/* ---- looking away -------------------------------------------------------- */
+
+/* SIGUSR2 ends all watching of the running command, SIGCONT begins it again: `ashlar-lab overhead` compares the two within
+ * one process.  Time stands still meanwhile, so that a watched second sees as much of each kind of sampling as a second of an
+ * ordinary run.  In a run that takes turns with others the command stands still, too. */
+
+enum { LONG_ROUNDS = 20, HOLD_ROUNDS = 200 };
+
+/* Stopped, or ended.  One that has been waiting for a disk, or for a child that is about to call exec, since LONG_ROUNDS
+ * rounds is taken to be: it stops before it runs again. */
+static int is_at_rest(pid_t pid, int round)
+{
+    char path[64], text[1024], state;
+    int threads;
+    snprintf(path, sizeof path, "/proc/%d/stat", pid);
+    if (read_file(path, text, sizeof text) <= 0)
+        return 1;
+    char *after_name = strrchr(text, ')');
+    if (!after_name || sscanf(after_name + 1, " %c %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %d", &state, &threads) != 2)
+        return 1;
+    if (state == 'Z') /* of several threads the first may have ended alone */
+        return threads <= 1;
+    return state == 'T' || state == 't' || state == 'X' || (state == 'D' && round >= LONG_ROUNDS);
+}
+
+static int tree_is_at_rest(int round)
+{
+    for (int i = 0; i < tree.count; i++)
+        if (!is_at_rest(tree.pid[i], round))
+            return 0;
+    return 1;
+}
+
+/* Stops every process.  A process that was at rest in one round made none before the next, so two such rounds have found all.
+ * What is long in the kernel is not waited for longer than HOLD_ROUNDS, about 20 ms. */
+static void hold_tree(void)
+{
+    struct timespec moment = {0, 50000};
+    for (int round = 0, rests = 0; round < HOLD_ROUNDS && rests < 2; round++) {
+        kill_tree(SIGSTOP);
+        if (tree_is_at_rest(round)) {
+            rests++;
+        } else {
+            rests = 0;
+            nanosleep(&moment, NULL);
+        }
+    }
+}
+
+/* Children before their parents: the kernel hangs up on stopped processes whose parent ends. */
+static void release_tree(void)
+{
+    find_tree();
+    for (int i = tree.count - 1; i >= 0; i--)
+        kill(tree.pid[i], SIGCONT);
+}
+
+/* Where nobody reads it the lab has ended, and SIGTERM is on its way. */
+static void tell_turns(const char *what)
+{
+    if (option.turns_fd >= 0)
+        (void)!write((int)option.turns_fd, what, 1);
+}
+
+static void look_away(void)
+{
+    if (away_since_ns >= 0) { /* this signal has overtaken the SIGCONT before it, so the turn was over before it began */
+        sigset_t overtaken;
+        struct timespec none = {0, 0};
+        sigemptyset(&overtaken);
+        sigaddset(&overtaken, SIGCONT);
+        if (option.turns_fd >= 0 && sigtimedwait(&overtaken, NULL, &none) == SIGCONT)
+            tell_turns("h");
+        return;
+    }
+    if (option.turns_fd >= 0) {
+        hold_tree();
+        reap();
+        if (child_ended) { /* what it left behind ends as in any run */
+            release_tree();
+            return;
+        }
+    }
+    away_since_ns = since_start_ns();
+    switch_counters(0);
+    tell_turns("h");
+}
+
+static void look_again(void)
+{
+    if (away_since_ns < 0)
+        return;
+    away_ns += since_start_ns() - away_since_ns;
+    away_since_ns = -1;
+    switch_counters(1);
+    if (option.turns_fd >= 0)
+        release_tree();
+}
+
 static void run(void)
 {
     sigset_t awaited;
@@ -762,11 +785,13 @@ static void run(void)
     sigaddset(&awaited, SIGCONT);
     next_sample_ns = 2000000; /* a first look soon, for commands that end early */
     while (!child_ended) {
-        int64_t wake = option.period_us && away_since_ns < 0 ? next_sample_ns : INT64_MAX;
+        int64_t wake = option.period_us ? next_sample_ns : INT64_MAX;
         if (option.timeout_ms && option.timeout_ms * 1000000LL < wake)
             wake = option.timeout_ms * 1000000LL;
         if (kill_at_ns && kill_at_ns < wake)
             wake = kill_at_ns;
+        if (away_since_ns >= 0) /* no time comes while time stands still */
+            wake = INT64_MAX;
         int64_t left = wake - now_ns();
         if (left < 0)
             left = 0;
@@ -928,6 +953,7 @@ int main(int argc, char **argv)
         fcntl((int)option.turns_fd, F_SETFD, FD_CLOEXEC);
     sigfillset(&blocked);
     sigprocmask(SIG_BLOCK, &blocked, NULL);
+    tell_turns("r");
     prctl(PR_SET_CHILD_SUBREAPER, 1);
     prctl(PR_SET_PDEATHSIG, SIGTERM);
     start_command(command);

@@ -72,7 +72,7 @@ def start(command: tuple[str, ...], *, result: Path, environment: dict[str, str]
           cgroup: str | None = None, period_us: int = 50000, duty_permille: int = DUTY_PERMILLE, timeout_s: float = 0, grace_s: float = 0.5,
           trace: bool = False, counters: bool = True, foreground: bool = False, turns_fd: int | None = None) -> subprocess.Popen:
     """Start the launcher around `command`; the caller waits for it and reads `result`. With `turns_fd` the command takes turns with others:
-    after SIGUSR2 it stands still, and a byte is written there; after SIGCONT it goes on."""
+    a byte is written there when the launcher knows its signals, and whenever the command stands still after SIGUSR2; after SIGCONT it goes on."""
     options: list[str] = ["--result", str(result), "--period-us", str(period_us), "--duty-permille", str(duty_permille),
                           "--timeout-ms", str(int(timeout_s * 1000)), "--grace-ms", str(int(grace_s * 1000))]
     for name, value in (("--output", output), ("--errors", errors), ("--directory", directory), ("--preload", preload),

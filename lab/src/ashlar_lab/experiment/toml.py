@@ -67,6 +67,8 @@ def parse(raw: dict, directory: Path, source: str, *, programs: list[str] | None
     head = {"name": Path(source).stem, "baseline": contenders[0].name if contenders else "", **raw.get("experiment", {})}
     rule = _stop({k: head.pop(k) for k in ("blocks", "blocks_min", "blocks_max", "precision", "budget_s") if k in head}, where).extended(**stop)
     head |= {name: value for name, value in (("seed", seed), ("turns_s", turns_s)) if value is not None}
+    if type(head.get("turns_s")) is int:  # 1 and 1.0 are the same experiment
+        head["turns_s"] = float(head["turns_s"])
     experiment = read(Experiment, {"title": head["name"], **head, "programs": measured, "variants": contenders, "contrasts": contrasts, "stop": rule},
                       where, EXPERIMENT_KEYS)
     _check_goals(experiment, source)

@@ -37,6 +37,8 @@ _WHY_NO_COUNTER = {"No such file or directory": "this CPU (or virtual machine) o
 def run_arm(experiment: Experiment, arm: Arm, block: int, position: int, expected: dict[str, str], turn: Turn | None = None) -> Run:
     """Run `arm` once. `expected` has the checksums that programs' outputs must have, as far as they are known, and takes in what the baseline shows.
     With a `turn` it runs in turns with others, and what other processes used is not known."""
+    if turn:
+        turn.wait()
     program, variant = experiment.program(arm.program), experiment.variant(arm.variant)
     port = serve.choose_port(program.server) if program.server else None
     start = variants.start_of(program, variant, arm.value, port)
@@ -52,7 +54,6 @@ def run_arm(experiment: Experiment, arm: Arm, block: int, position: int, expecte
             environment["PATH"] = f"{start.path}:{os.environ.get('PATH', os.defpath)}"
         if turn:
             environment[TAKES_TURNS] = "1"
-            turn.wait()
         before = None if turn else neighbours.look()
         process = launcher.start(start.command, result=folder / "observed", environment=environment, output=folder / "output", errors=folder / "errors",
                                  directory=variant.directory or program.directory, preload=start.preload, library=start.library, cgroup=group.entry,

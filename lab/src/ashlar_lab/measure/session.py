@@ -14,7 +14,7 @@ from ashlar_lab.store.database import Store, refuse_unlike
 
 
 def measure(experiment: Experiment, store_path: Path, resume: bool = False, quiet: bool = False) -> bool:
-    """Measure the experiment into a store. False when Ctrl-C ended it early; every finished run is kept then.
+    """Measure the experiment into a store. False when Ctrl-C ended it early; every finished run is kept then, of runs in turns every finished group.
     Before the store exists there is nothing to keep, and KeyboardInterrupt is raised on."""
     here = machine.describe()
     if resume:

@@ -15,6 +15,10 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from ashlar_lab.store.run import Run
 
 
+# A launcher gives its command a moment to end, and then kills it.
+_END_S = 20.0
+
+
 class Stopped(Exception):
     """The measurement has ended before the run began."""
 
@@ -25,7 +29,7 @@ class Turn:
     def __init__(self) -> None:
         self._may_begin, self._has_begun, self._stops = threading.Event(), threading.Event(), False
         self._process: subprocess.Popen | None = None
-        self._held, self.fd = os.pipe()  # the launcher writes a byte when its command stands still
+        self._told, self.fd = os.pipe()  # the launcher writes a byte when it knows its signals, and when its command stands still
         self.future: Future | None = None
 
     def wait(self) -> None:
@@ -35,12 +39,13 @@ class Turn:
             raise Stopped
 
     def began(self, process: subprocess.Popen) -> None:
-        """The run's launcher is there."""
+        """The run's launcher has been started."""
         self._process = process
         os.close(self.fd)  # what is read ends with the launcher
-        self._has_begun.set()
         if self._stops:  # `end` came before there was a process to end
             process.terminate()
+        os.read(self._told, 1)
+        self._has_begun.set()
 
     def is_over(self) -> bool:
         return self.future.done()
@@ -57,7 +62,12 @@ class Turn:
             if self.is_over():
                 return
         self._process.send_signal(signal.SIGUSR2)
-        os.read(self._held, 1)
+        os.read(self._told, 1)
+
+    def raise_error(self) -> None:
+        """What the run has raised, if it has."""
+        if self.is_over() and (error := self.future.exception()):
+            raise error
 
     def end(self) -> None:
         """Stop the run wherever it is."""
@@ -66,8 +76,15 @@ class Turn:
         if self._process:
             self._process.terminate()
 
+    def make_sure(self) -> None:
+        """Kill the launcher of a run that has not ended in time."""
+        with contextlib.suppress(Exception):
+            self.future.exception(timeout=_END_S)
+        if not self.is_over() and self._process:
+            self._process.kill()
+
     def close(self) -> None:
-        os.close(self._held)
+        os.close(self._told)
         if not self._process:
             os.close(self.fd)
 
@@ -89,11 +106,12 @@ def taken(runs: Sequence[Callable[[Turn], Run]], seconds: float) -> list[Run]:
                     if not turn.is_over():
                         is_last = sum(not turn.is_over() for turn in turns) == 1
                         turn.take(None if is_last else seconds)
-                    elif error := turn.future.exception():
-                        raise error
+                    turn.raise_error()
                 order = order[::-1]
         except BaseException:
             for turn in turns:
                 turn.end()
+            for turn in turns:
+                turn.make_sure()
             raise
         return [turn.future.result() for turn in turns]
