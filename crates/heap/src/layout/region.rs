@@ -223,11 +223,6 @@ impl Region {
         self.page_bytes
     }
 
-    /// Whether the system was asked for huge pages.
-    pub fn has_huge_pages(&self) -> bool {
-        self.has_huge_pages.load(Relaxed)
-    }
-
     /// Whether any block may lie in a huge page, or may not be moved into one, because the system
     /// was asked for huge pages before.
     pub(super) fn had_huge_pages(&self) -> bool {

@@ -35,8 +35,7 @@ def check_runs(experiment: Experiment, expected: dict[str, str], on_start: Calla
 
 def refuse_more_than_fits(experiment: Experiment, checked: Sequence[Run]) -> None:
     """Runs that take turns are in memory together."""
-    free_mib = machine.available_mib()
-    if experiment.turns_s is None or free_mib is None:
+    if experiment.turns_s is None or (free_mib := machine.available_mib()) is None:
         return
     peaks = {(run.program, run.variant): run.metrics["peak_mib"] for run in checked}
     for program in (p for p in experiment.programs if not p.server):
