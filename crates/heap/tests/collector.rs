@@ -554,6 +554,39 @@ fn what_settled_cells_refer_to_settles_and_leaves_them_off_the_boundary() {
 }
 
 #[test]
+fn a_cell_that_is_marked_in_parts_is_on_the_boundary_only_for_what_has_not_settled() {
+    const REFERENCES: usize = 100;
+    for (tag, unsettled_at) in [6, 7]
+        .into_iter()
+        .flat_map(|tag| [None, Some(0), Some(REFERENCES - 1)].map(|at| (tag, at)))
+    {
+        with_program(16 * MIB, |p| {
+            let parent = p.tagged(tag, plain(REFERENCES));
+            p.root(parent);
+            for index in 0..REFERENCES {
+                let child = p.object(plain(0));
+                p.store(parent, index, child);
+            }
+            p.grow_old();
+            p.major();
+            p.major();
+            assert!(p.state(parent).is_settled() && !p.state(parent).is_on_boundary());
+            let unsettled = p.old_root(0);
+            p.drop_roots();
+            if let Some(index) = unsettled_at {
+                p.store(parent, index, unsettled);
+            }
+            p.barrier_all(parent);
+            assert!(p.state(parent).is_on_boundary());
+            while p.slice(Scope::Major, 1) != Progress::Marked(Scope::Major) {}
+            p.finish();
+            assert_eq!(p.state(parent).is_on_boundary(), unsettled_at.is_some());
+            assert_eq!(p.lives(unsettled), unsettled_at.is_some());
+        });
+    }
+}
+
+#[test]
 fn a_settled_cell_keeps_an_old_one_that_is_stored_into_it() {
     with_program(16 * MIB, |p| {
         let (settled, old) = (p.settled_root(1), p.old_root(0));

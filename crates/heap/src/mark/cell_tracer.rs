@@ -71,18 +71,12 @@ impl<S: Sink, const AHEAD: bool> Trace for CellTracer<S, AHEAD> {
 
 impl<S: Sink, const AHEAD: bool> CellTracer<S, AHEAD> {
     /// Leaves the references of the cell for later, if the program runs between slices and there
-    /// is room to `note` them; returns whether it does. Some of them may refer to cells that are
-    /// not settled.
+    /// is room to `note` them; returns whether it does.
     #[inline(always)]
     fn put_off(&mut self, note: impl FnOnce(&mut Deferred) -> Result<(), Refused>) -> bool {
-        let is_noted = self.mode == Mode::InSlices
-            && self
-                .sink
-                .deferred()
-                .is_some_and(|deferred| note(deferred).is_ok());
-        if is_noted {
-            self.sink.parts().0.has_unsettled_child = self.wants.settled();
-        }
-        is_noted
+        let deferred = (self.mode == Mode::InSlices).then(|| self.sink.deferred());
+        deferred
+            .flatten()
+            .is_some_and(|deferred| note(deferred).is_ok())
     }
 }

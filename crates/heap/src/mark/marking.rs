@@ -309,12 +309,14 @@ impl<'a, V: Vm> Marking<'a, V> {
     }
 
     /// Marks a few of the references of a cell that has very many, or all of them when the rest
-    /// cannot be noted. A settled cell got onto the boundary when its references were put off.
+    /// cannot be noted.
     fn trace_part<const AHEAD: bool>(&mut self, cell: Cell, mut rest: Rest) {
+        // The cell may have grown old since its references were put off.
+        let wants = self.tracer.states.get(cell).wants_of_children();
         loop {
             let left = match rest {
-                Rest::Words(count) => Rest::Words(self.mark_words::<AHEAD>(cell, count)),
-                Rest::Below(end) => Rest::Below(self.trace_below::<AHEAD>(cell, end)),
+                Rest::Words(count) => Rest::Words(self.mark_words::<AHEAD>(cell, wants, count)),
+                Rest::Below(end) => Rest::Below(self.trace_below::<AHEAD>(cell, wants, end)),
             };
             let is_over = matches!(left, Rest::Words(0) | Rest::Below(0));
             if is_over || self.tracer.marker.deferred.put_back(cell, left).is_ok() {
@@ -322,15 +324,13 @@ impl<'a, V: Vm> Marking<'a, V> {
             }
             rest = left;
         }
-        self.tracer.marker.worker.has_unsettled_child = false;
+        self.alone().end_cell(cell, wants);
     }
 
     /// Marks the next of the `count` words that `parent` has handed over. Returns how many are
     /// left.
-    fn mark_words<const AHEAD: bool>(&mut self, parent: Cell, count: usize) -> usize {
+    fn mark_words<const AHEAD: bool>(&mut self, parent: Cell, wants: Wants, count: usize) -> usize {
         let common = self.vm.common();
-        // The parent may have grown old since its words were handed over.
-        let wants = self.tracer.states.get(parent).wants_of_children();
         let now = count.min(REFERENCES_AT_ONCE);
         for _ in 0..now {
             let word = self.tracer.marker.deferred.pop_word();
@@ -342,9 +342,7 @@ impl<'a, V: Vm> Marking<'a, V> {
     }
 
     /// Marks some of the references that `parent` has below `end`. Returns the end of the rest.
-    fn trace_below<const AHEAD: bool>(&mut self, parent: Cell, end: usize) -> usize {
-        // The parent may have grown old since its references were put off.
-        let wants = self.tracer.states.get(parent).wants_of_children();
+    fn trace_below<const AHEAD: bool>(&mut self, parent: Cell, wants: Wants, end: usize) -> usize {
         let common = self.vm.common();
         let mut tracer = self.cell_tracer::<AHEAD>(parent, wants);
         // SAFETY: the parent is marked, so live; its references were put off with `trace_later`,
