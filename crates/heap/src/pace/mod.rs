@@ -85,6 +85,8 @@ struct Old {
     left_cell_bytes: usize,
     /// Old cells that it left.
     left_cells: usize,
+    /// Of those, cells that had not settled.
+    left_unsettled_cells: usize,
     /// Bytes that the program was handed while that collection marked.
     handed_while_marking_bytes: usize,
     paid: Paid,
@@ -234,10 +236,16 @@ impl Pace {
         self.learn(&measure);
         let scope = asked.unwrap_or_else(|| self.scope_of_next(&measure));
         if scope != Scope::Minor {
-            let settled = &mut self.settled;
-            settled
-                .settling
-                .begin(asked.is_some(), settled.is_suspicious);
+            let Settled {
+                settling,
+                is_suspicious,
+                ..
+            } = &mut self.settled;
+            settling.begin(
+                asked.is_some(),
+                *is_suspicious,
+                self.old.left_unsettled_cells,
+            );
         }
         self.latest = match scope {
             Scope::Minor => Latest::MINOR,
@@ -391,6 +399,7 @@ impl Pace {
         self.old.left_old_bytes = measure.old_bytes();
         self.old.left_cell_bytes = measure.cell_bytes;
         self.old.left_cells = measure.old_cells;
+        self.old.left_unsettled_cells = measure.old_cells - measure.settled_cells;
         if latest.scope == Scope::Full {
             self.note_left_by_full(latest, measure);
         } else if !self.trades() {
@@ -659,6 +668,33 @@ mod tests {
         pace
     }
 
+    /// As [`measure_at`], when most cells are settled.
+    fn settled_at(process_ms: u64, kept_kib: usize) -> Measure {
+        Measure {
+            settled_cells: 90,
+            ..measure_at(process_ms, kept_kib << 10, MIB)
+        }
+    }
+
+    #[test]
+    fn what_a_major_collection_frees_pays_nothing_for_a_full_one() {
+        const LIVE_KIB: usize = 100 << 10;
+        for (left_kib, scope) in [(2048, Full), (100, Minor)] {
+            let mut pace = pace_by_cost();
+            // Three major collections leave 2 MiB, this much, and 2 MiB beyond what the full one has left.
+            let mut at_ms = 2000;
+            for grown_kib in [2048, left_kib, 2048] {
+                let kept_kib = LIVE_KIB + grown_kib;
+                let major = pace.start(settled_at(at_ms, kept_kib), Some(Major));
+                let minor = pace.start(settled_at(at_ms + 10, kept_kib), Some(Minor));
+                assert_eq!((major, minor), (Major, Minor));
+                at_ms += 1800;
+            }
+            let next = pace.start(settled_at(at_ms, LIVE_KIB + 2048), None);
+            assert_eq!(next, scope, "{left_kib}");
+        }
+    }
+
     #[test]
     fn an_empty_block_pays_for_its_pages_from_collection_to_collection() {
         let mut pace = pace_by_cost();
@@ -750,26 +786,45 @@ mod tests {
     fn where_settled_cells_die_cells_settle_in_fewer_collections() {
         let mut pace = pace_after_full(OPTIONS, 100 * MIB);
         pace.settled.left_cells = 60;
-        let expect_interval = |pace: &mut Pace, interval: usize| {
-            for number in 1..=interval {
+        // Each collection leaves as much that could settle.
+        let expect_settling_in = |pace: &mut Pace, collection: usize| {
+            for number in 1..=collection {
                 assert_eq!(pace.start(with_settled(60, 200 * MIB), None), Major);
                 assert_eq!(
                     pace.lets_settle(),
-                    number == interval,
-                    "{number} of {interval}"
+                    number == collection,
+                    "{number} of {collection}"
                 );
                 assert_eq!(pace.start(with_settled(60, 100 * MIB), None), Minor);
             }
         };
-        expect_interval(&mut pace, 1);
-        // The last time the major collection in `find_dead` is the first of the 16.
-        for interval in [2, 4, 8, 16, 15] {
+        expect_settling_in(&mut pace, 1);
+        // The last time the major collection in `find_dead` is the first of the 31, and so it is in each
+        // of those below.
+        for collection in [3, 7, 15, 31, 30] {
             find_dead(&mut pace, 30);
-            expect_interval(&mut pace, interval);
+            expect_settling_in(&mut pace, collection);
         }
-        for interval in [8, 4, 2, 1, 1] {
+        // The third time the full collection in `find_dead` has left few.
+        for collection in [14, 6, 1, 1, 1] {
             find_dead(&mut pace, 0);
-            expect_interval(&mut pace, interval);
+            expect_settling_in(&mut pace, collection);
+        }
+    }
+
+    #[test]
+    fn where_settled_cells_die_cells_settle_after_a_collection_that_left_few() {
+        let mut pace = pace_after_full(OPTIONS, 100 * MIB);
+        pace.settled.left_cells = 60;
+        find_dead(&mut pace, 30);
+        // Of 100 old cells so many are settled when a collection is over: it has left 40, 40 and 10 others.
+        for (settled_after, lets_settle) in [(60, false), (90, false), (90, true)] {
+            assert_eq!(pace.start(with_settled(60, 200 * MIB), None), Major);
+            assert_eq!(pace.lets_settle(), lets_settle);
+            assert_eq!(
+                pace.start(with_settled(settled_after, 100 * MIB), None),
+                Minor
+            );
         }
     }
 

@@ -136,6 +136,8 @@ impl Price {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Paid {
     byte_ns: f64,
+    /// CPU time since that collection.
+    since_ns: f64,
     /// What part of the growth of this kind has turned out to be garbage.
     garbage_share: f64,
 }
@@ -144,15 +146,21 @@ impl Default for Paid {
     fn default() -> Self {
         Self {
             byte_ns: 0.0,
+            since_ns: 0.0,
             garbage_share: 0.5,
         }
     }
 }
 
 impl Paid {
-    /// `grown_bytes`, some of them garbage, have stayed for `process_ns` of CPU time.
+    /// `grown_bytes`, some of them garbage, have stayed for `process_ns` of CPU time. Nothing else
+    /// frees garbage of this kind, so there has never been more of it than has grown now: what has gone
+    /// since gets its rent back.
     pub(super) fn charge(&mut self, grown_bytes: usize, process_ns: u64) {
-        self.byte_ns += grown_bytes as f64 * process_ns as f64;
+        let (grown_bytes, process_ns) = (grown_bytes as f64, process_ns as f64);
+        self.since_ns += process_ns;
+        let byte_ns = self.byte_ns + grown_bytes * process_ns;
+        self.byte_ns = byte_ns.min(grown_bytes * self.since_ns);
     }
 
     /// A collection has freed this kind of garbage: `left_bytes` of `grown_bytes` are left.
@@ -161,7 +169,7 @@ impl Paid {
             let left_share = (left_bytes as f64 / grown_bytes as f64).min(1.0);
             self.garbage_share = (self.garbage_share + 1.0 - left_share) / 2.0;
         }
-        self.byte_ns = 0.0;
+        (self.byte_ns, self.since_ns) = (0.0, 0.0);
     }
 
     /// What part of `kept_bytes`, after such growth, a collection is to find live and mark.

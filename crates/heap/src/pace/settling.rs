@@ -3,18 +3,22 @@
 /// How often cells settle. What a long request holds may settle before the request ends. Then it is
 /// garbage that only a full collection frees, while a major one would have freed it if it had not
 /// settled. So where settled cells die, cells settle in fewer and fewer of the collections that could
-/// let them; where they live on, in more.
+/// let them, and in those that come when little is held; where they live on, in more.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Settling {
-    /// Cells settle in one of so many collections.
+    /// Cells settle in one of so many collections, or of up to twice as many.
     interval: u8,
-    /// In how many of the next ones they do not.
-    ahead: u8,
+    /// Collections since cells settled, or since the interval became longer.
+    since: u8,
+    /// The most cells that could have settled in one of these.
+    candidates_max: usize,
     /// They do in the collection that has started.
     is_on: bool,
 }
 
 const INTERVAL_MAX: u8 = 16;
+/// Little is held if no more than this part of the most cells can settle.
+const MOST_PER_FEW: usize = 4;
 /// Settled cells die in a program if more of them have died than this part of those that have settled since
 /// the latest full collection.
 const NEW_PER_DEAD: usize = 4;
@@ -25,24 +29,30 @@ impl Default for Settling {
     fn default() -> Self {
         Self {
             interval: 1,
-            ahead: 0,
+            since: 0,
+            candidates_max: 0,
             is_on: true,
         }
     }
 }
 
 impl Settling {
-    /// A major or full collection starts. In one that pacing has not chosen, cells settle. In one that looks
+    /// A major or full collection starts, in which `candidates` could settle: the cells that the one before
+    /// has left old and not settled. In one that pacing has not chosen, cells settle. In one that looks
     /// for settled garbage they do not, so that the settled cells that it leaves are those that live.
-    pub(super) fn begin(&mut self, is_asked: bool, is_suspicious: bool) {
-        self.is_on = is_asked || !is_suspicious && self.ahead == 0;
+    pub(super) fn begin(&mut self, is_asked: bool, is_suspicious: bool, candidates: usize) {
+        self.candidates_max = self.candidates_max.max(candidates);
         if is_asked || is_suspicious {
+            self.is_on = is_asked;
             return;
         }
-        self.ahead = match self.ahead {
-            0 => self.interval - 1,
-            ahead => ahead - 1,
-        };
+        self.since += 1;
+        let are_few = candidates <= self.candidates_max / MOST_PER_FEW;
+        let is_late = self.since >= 2 * self.interval - 1;
+        self.is_on = is_late || self.since >= self.interval && are_few;
+        if self.is_on {
+            (self.since, self.candidates_max) = (0, 0);
+        }
     }
 
     /// Whether cells settle in the collection that has started.
@@ -58,11 +68,10 @@ impl Settling {
         if dead_cells > many_cells.max(few_cells) {
             if self.interval < INTERVAL_MAX {
                 self.interval *= 2;
-                self.ahead = self.interval - 1;
+                self.since = 0;
             }
         } else if new_cells > few_cells && dead_cells <= many_cells {
             self.interval = (self.interval / 2).max(1);
-            self.ahead = self.ahead.min(self.interval - 1);
         }
     }
 }
@@ -96,17 +105,49 @@ mod tests {
         }
     }
 
-    #[test]
-    fn however_many_die_cells_settle_in_one_of_sixteen_collections() {
-        let mut settling = Settling::default();
-        let mut settles = 0;
-        for _ in 0..10 * INTERVAL_MAX {
-            settling.begin(false, false);
-            settles += usize::from(settling.is_on());
-            settling.begin(false, true);
-            assert!(!settling.is_on());
-            settling.note_full(25_600, 1000, 1000);
+    /// In which of the next collections cells settle; in each of them as many could as `candidates` says.
+    fn settles_in(settling: &mut Settling, candidates: &[usize]) -> Vec<usize> {
+        let mut collections = Vec::new();
+        for (index, &candidates) in candidates.iter().enumerate() {
+            settling.begin(false, false, candidates);
+            if settling.is_on() {
+                collections.push(index);
+            }
         }
-        assert!((8..=12).contains(&settles), "{settles}");
+        collections
+    }
+
+    #[test]
+    fn where_settled_cells_die_cells_settle_when_few_could() {
+        let mut settling = Settling {
+            interval: 4,
+            ..Settling::default()
+        };
+        // Few are a quarter of the most since cells settled. The third collection comes too soon.
+        let candidates = [100, 400, 100, 500, 126, 125];
+        assert_eq!(settles_in(&mut settling, &candidates), [5]);
+        // As many each time, so they settle in the seventh.
+        assert_eq!(settles_in(&mut settling, &[100; 12]), [6]);
+    }
+
+    #[test]
+    fn where_none_die_cells_settle_in_every_collection() {
+        let settled = settles_in(&mut Settling::default(), &[0, 9, 100, 100, 1000]);
+        assert_eq!(settled, [0, 1, 2, 3, 4]);
+    }
+
+    #[test]
+    fn however_many_die_and_are_held_cells_settle_in_one_of_31_collections() {
+        for (candidates, every) in [(0, 16), (1000, 31)] {
+            let mut settling = Settling::default();
+            for _ in 0..10 {
+                settling.begin(false, true, candidates);
+                assert!(!settling.is_on());
+                settling.note_full(25_600, 1000, 1000);
+            }
+            assert_eq!(settling.interval, INTERVAL_MAX);
+            let settled = settles_in(&mut settling, &[candidates; 10 * INTERVAL_MAX as usize]);
+            assert_eq!(settled.len(), 160 / every, "{settled:?}");
+        }
     }
 }
