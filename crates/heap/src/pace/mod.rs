@@ -99,7 +99,9 @@ struct Old {
 struct Settled {
     /// Bytes that the latest full collection left, once known.
     left_bytes: usize,
-    /// Of those, cells.
+    /// The fewest bytes that it, or a major collection since, has left.
+    least_left_bytes: usize,
+    /// Of those that it left, cells.
     left_cell_bytes: usize,
     /// Settled cells that it left.
     left_cells: usize,
@@ -399,10 +401,17 @@ impl Pace {
         self.old.left_old_bytes = measure.old_bytes();
         self.old.left_cell_bytes = measure.cell_bytes;
         self.old.left_cells = measure.old_cells;
-        self.old.left_unsettled_cells = measure.old_cells - measure.settled_cells;
+        self.old.left_unsettled_cells = measure.old_cells.saturating_sub(measure.settled_cells);
         if latest.scope == Scope::Full {
             self.note_left_by_full(latest, measure);
-        } else if !self.trades() {
+            return;
+        }
+        // What the major collection has freed was not settled garbage, and as far as is known the least
+        // that has been left since the full one is none either.
+        let settled = &mut self.settled;
+        settled.least_left_bytes = settled.least_left_bytes.min(left_bytes);
+        settled.paid.refund(left_bytes - settled.least_left_bytes);
+        if !self.trades() {
             let base_bytes = self.settled.left_bytes.max(self.options.heap_min_bytes);
             let may_leave_bytes = base_bytes.saturating_add(self.settled_garbage_bytes());
             self.settled.is_suspicious |= left_bytes > may_leave_bytes;
@@ -427,6 +436,7 @@ impl Pace {
             settled.paid.settle(0, 0);
         }
         settled.left_bytes = measure.kept_bytes();
+        settled.least_left_bytes = settled.left_bytes;
         settled.left_cell_bytes = measure.cell_bytes;
         settled.left_cells = measure.settled_cells;
     }
@@ -696,6 +706,30 @@ mod tests {
     }
 
     #[test]
+    fn settled_garbage_pays_also_when_the_full_collection_before_has_left_more() {
+        const LIVE_KIB: usize = 100 << 10;
+        const HELD_KIB: usize = 20 << 10;
+        let mut pace = pace_by_cost();
+        let held = settled_at(2000, LIVE_KIB + HELD_KIB);
+        assert_eq!(pace.start(held, Some(Full)), Full);
+        pace.start(settled_at(2010, LIVE_KIB + HELD_KIB), Some(Minor));
+        // Each request holds 20 MiB and leaves 256 KiB of garbage that has settled.
+        let is_full = |request: &usize| {
+            let garbage_kib = 256 * request;
+            let at_ms = 2100 + 400 * *request as u64;
+            [(0, HELD_KIB), (200, 0)].into_iter().any(|(ms, held_kib)| {
+                let kept_kib = LIVE_KIB + held_kib + garbage_kib;
+                let scope = pace.start(settled_at(at_ms + ms, kept_kib), None);
+                pace.start(settled_at(at_ms + ms + 10, kept_kib), Some(Major));
+                pace.start(settled_at(at_ms + ms + 20, kept_kib), Some(Minor));
+                scope == Full
+            })
+        };
+        let requests = (0..100).find(is_full);
+        assert!(requests.is_some_and(|count| count < 20), "{requests:?}");
+    }
+
+    #[test]
     fn an_empty_block_pays_for_its_pages_from_collection_to_collection() {
         let mut pace = pace_by_cost();
         for (at_ms, paid) in [(2060, 0.25), (2180, 0.5), (2420, 1.0)] {
@@ -761,9 +795,16 @@ mod tests {
         assert!(!pace.is_due_before_fork(&measure(126 * MIB, 24 * MIB)));
     }
 
-    /// [`measure`] of a heap with so many settled cells among a hundred.
+    /// [`measure`] of a heap with so many settled cells, and 40 other old ones.
     fn with_settled(settled_cells: usize, kept: usize) -> Measure {
+        with_cells(settled_cells, 40, kept)
+    }
+
+    /// [`measure`] of a heap with so many settled cells, and so many other old ones.
+    fn with_cells(settled_cells: usize, unsettled_cells: usize, kept: usize) -> Measure {
         Measure {
+            kept_cells: settled_cells + unsettled_cells,
+            old_cells: settled_cells + unsettled_cells,
             settled_cells,
             ..measure(kept, MIB)
         }
@@ -799,14 +840,12 @@ mod tests {
             }
         };
         expect_settling_in(&mut pace, 1);
-        // The last time the major collection in `find_dead` is the first of the 31, and so it is in each
-        // of those below.
-        for collection in [3, 7, 15, 31, 30] {
+        // The last time the major collection in `find_dead` is the first of the 16.
+        for collection in [2, 4, 8, 16, 15] {
             find_dead(&mut pace, 30);
             expect_settling_in(&mut pace, collection);
         }
-        // The third time the full collection in `find_dead` has left few.
-        for collection in [14, 6, 1, 1, 1] {
+        for collection in [7, 3, 1, 1, 1] {
             find_dead(&mut pace, 0);
             expect_settling_in(&mut pace, collection);
         }
@@ -817,14 +856,18 @@ mod tests {
         let mut pace = pace_after_full(OPTIONS, 100 * MIB);
         pace.settled.left_cells = 60;
         find_dead(&mut pace, 30);
-        // Of 100 old cells so many are settled when a collection is over: it has left 40, 40 and 10 others.
-        for (settled_after, lets_settle) in [(60, false), (90, false), (90, true)] {
+        find_dead(&mut pace, 30);
+        for (left_cells, lets_settle) in [
+            (10, false),
+            (100, false),
+            (100, false),
+            (30, false),
+            (0, true),
+        ] {
             assert_eq!(pace.start(with_settled(60, 200 * MIB), None), Major);
             assert_eq!(pace.lets_settle(), lets_settle);
-            assert_eq!(
-                pace.start(with_settled(settled_after, 100 * MIB), None),
-                Minor
-            );
+            let left = with_cells(60, left_cells, 100 * MIB);
+            assert_eq!(pace.start(left, None), Minor);
         }
     }
 

@@ -153,14 +153,16 @@ impl Default for Paid {
 }
 
 impl Paid {
-    /// `grown_bytes`, some of them garbage, have stayed for `process_ns` of CPU time. Nothing else
-    /// frees garbage of this kind, so there has never been more of it than has grown now: what has gone
-    /// since gets its rent back.
+    /// `grown_bytes`, some of them garbage, have stayed for `process_ns` of CPU time.
     pub(super) fn charge(&mut self, grown_bytes: usize, process_ns: u64) {
-        let (grown_bytes, process_ns) = (grown_bytes as f64, process_ns as f64);
-        self.since_ns += process_ns;
-        let byte_ns = self.byte_ns + grown_bytes * process_ns;
-        self.byte_ns = byte_ns.min(grown_bytes * self.since_ns);
+        self.since_ns += process_ns as f64;
+        self.byte_ns += grown_bytes as f64 * process_ns as f64;
+    }
+
+    /// There are at most `most_bytes` of this garbage now, and so there have never been more since the
+    /// latest collection that frees it. What was charged for more is given back.
+    pub(super) fn refund(&mut self, most_bytes: usize) {
+        self.byte_ns = self.byte_ns.min(most_bytes as f64 * self.since_ns);
     }
 
     /// A collection has freed this kind of garbage: `left_bytes` of `grown_bytes` are left.
@@ -309,5 +311,27 @@ impl Rent {
     fn process_bytes(&self) -> f64 {
         self.at_latest
             .map_or(0.0, |at| at.costs.process_bytes as f64)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_refund_leaves_what_so_many_bytes_have_paid_since_the_latest_collection() {
+        let mut paid = Paid::default();
+        paid.charge(100, 1000);
+        paid.settle(100, 100);
+        paid.charge(100, 10);
+        paid.charge(300, 20);
+        paid.refund(300);
+        assert_eq!(paid.byte_ns, 7000.0);
+        paid.refund(50);
+        assert_eq!(paid.byte_ns, 1500.0);
+        paid.charge(100, 10);
+        assert_eq!(paid.byte_ns, 2500.0);
+        paid.refund(0);
+        assert_eq!(paid.byte_ns, 0.0);
     }
 }

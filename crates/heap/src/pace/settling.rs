@@ -6,19 +6,54 @@
 /// let them, and in those that come when little is held; where they live on, in more.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Settling {
-    /// Cells settle in one of so many collections, or of up to twice as many.
+    /// Cells settle in one of so many collections, or later. In each one as long as it is 1: then no
+    /// settled cells have died.
     interval: u8,
-    /// Collections since cells settled, or since the interval became longer.
+    /// How many collections that pacing has chosen and that looked for no settled garbage there have been
+    /// since cells settled in one, or since the interval became longer.
     since: u8,
-    /// The most cells that could have settled in one of these.
-    candidates_max: usize,
+    unsettled: Unsettled,
     /// They do in the collection that has started.
     is_on: bool,
 }
 
+/// How many old cells that are not settled each major or full collection has left, since cells settled
+/// in one that pacing chose.
+#[derive(Clone, Copy, Debug)]
+struct Unsettled {
+    latest_cells: usize,
+    least_cells: usize,
+    most_cells: usize,
+    /// There were fewer once than the time before: some had been held, and were dropped.
+    have_fallen: bool,
+}
+
+impl Unsettled {
+    const NONE: Self = Self {
+        latest_cells: 0,
+        least_cells: usize::MAX,
+        most_cells: 0,
+        have_fallen: false,
+    };
+
+    fn note(&mut self, cells: usize) {
+        self.have_fallen |= cells < self.latest_cells;
+        self.latest_cells = cells;
+        self.least_cells = self.least_cells.min(cells);
+        self.most_cells = self.most_cells.max(cells);
+    }
+
+    /// Whether little is held beside what stays: few are few more than the least, beside the most.
+    fn are_few(&self) -> bool {
+        let range_cells = self.most_cells - self.least_cells;
+        self.latest_cells <= self.least_cells + range_cells / RANGE_PER_FEW
+    }
+}
+
 const INTERVAL_MAX: u8 = 16;
-/// Little is held if no more than this part of the most cells can settle.
-const MOST_PER_FEW: usize = 4;
+/// Cells settle in one of so many collections even if much is held in each.
+const LATEST: u8 = 2 * INTERVAL_MAX - 1;
+const RANGE_PER_FEW: usize = 4;
 /// Settled cells die in a program if more of them have died than this part of those that have settled since
 /// the latest full collection.
 const NEW_PER_DEAD: usize = 4;
@@ -30,28 +65,28 @@ impl Default for Settling {
         Self {
             interval: 1,
             since: 0,
-            candidates_max: 0,
+            unsettled: Unsettled::NONE,
             is_on: true,
         }
     }
 }
 
 impl Settling {
-    /// A major or full collection starts, in which `candidates` could settle: the cells that the one before
-    /// has left old and not settled. In one that pacing has not chosen, cells settle. In one that looks
-    /// for settled garbage they do not, so that the settled cells that it leaves are those that live.
-    pub(super) fn begin(&mut self, is_asked: bool, is_suspicious: bool, candidates: usize) {
-        self.candidates_max = self.candidates_max.max(candidates);
+    /// A major or full collection starts; the one before has left `unsettled_cells` old cells that are not
+    /// settled. In one that pacing has not chosen, cells settle. In one that looks for settled garbage they
+    /// do not, so that the settled cells that it leaves are those that live.
+    pub(super) fn begin(&mut self, is_asked: bool, is_suspicious: bool, unsettled_cells: usize) {
+        self.unsettled.note(unsettled_cells);
         if is_asked || is_suspicious {
             self.is_on = is_asked;
             return;
         }
         self.since += 1;
-        let are_few = candidates <= self.candidates_max / MOST_PER_FEW;
-        let is_late = self.since >= 2 * self.interval - 1;
-        self.is_on = is_late || self.since >= self.interval && are_few;
+        let is_time = self.unsettled.are_few() || !self.unsettled.have_fallen;
+        let is_late = self.interval == 1 || self.since >= LATEST;
+        self.is_on = is_late || self.since >= self.interval && is_time;
         if self.is_on {
-            (self.since, self.candidates_max) = (0, 0);
+            (self.since, self.unsettled) = (0, Unsettled::NONE);
         }
     }
 
@@ -70,8 +105,8 @@ impl Settling {
                 self.interval *= 2;
                 self.since = 0;
             }
-        } else if new_cells > few_cells && dead_cells <= many_cells {
-            self.interval = (self.interval / 2).max(1);
+        } else if new_cells > few_cells && dead_cells <= many_cells && self.interval > 2 {
+            self.interval /= 2;
         }
     }
 }
@@ -105,11 +140,12 @@ mod tests {
         }
     }
 
-    /// In which of the next collections cells settle; in each of them as many could as `candidates` says.
-    fn settles_in(settling: &mut Settling, candidates: &[usize]) -> Vec<usize> {
+    /// In which of the next collections cells settle, when the collections before these have left so many cells
+    /// unsettled.
+    fn settles_in(settling: &mut Settling, unsettled_cells: &[usize]) -> Vec<usize> {
         let mut collections = Vec::new();
-        for (index, &candidates) in candidates.iter().enumerate() {
-            settling.begin(false, false, candidates);
+        for (index, &cells) in unsettled_cells.iter().enumerate() {
+            settling.begin(false, false, cells);
             if settling.is_on() {
                 collections.push(index);
             }
@@ -117,37 +153,67 @@ mod tests {
         collections
     }
 
-    #[test]
-    fn where_settled_cells_die_cells_settle_when_few_could() {
-        let mut settling = Settling {
-            interval: 4,
+    fn at_interval(interval: u8) -> Settling {
+        Settling {
+            interval,
             ..Settling::default()
-        };
-        // Few are a quarter of the most since cells settled. The third collection comes too soon.
-        let candidates = [100, 400, 100, 500, 126, 125];
-        assert_eq!(settles_in(&mut settling, &candidates), [5]);
-        // As many each time, so they settle in the seventh.
-        assert_eq!(settles_in(&mut settling, &[100; 12]), [6]);
+        }
     }
 
     #[test]
-    fn where_none_die_cells_settle_in_every_collection() {
-        let settled = settles_in(&mut Settling::default(), &[0, 9, 100, 100, 1000]);
+    fn where_settled_cells_die_cells_settle_when_little_is_held() {
+        let mut settling = at_interval(4);
+        // The third collection comes too soon. Few are 100, and a quarter of 400 more.
+        let cells = [100, 400, 100, 500, 201, 300, 200, 100];
+        assert_eq!(settles_in(&mut settling, &cells), [6]);
+        // What the seventh had seen is forgotten: 100 was few then.
+        assert_eq!(settles_in(&mut settling, &[90, 80, 85, 82]), [2]);
+    }
+
+    #[test]
+    fn what_asked_and_suspicious_collections_found_held_counts_and_settles_at_no_other_time() {
+        for (is_asked, is_suspicious) in [(true, false), (false, true)] {
+            let mut settling = at_interval(2);
+            assert_eq!(settles_in(&mut settling, &[100]), []);
+            settling.begin(is_asked, is_suspicious, 0);
+            assert_eq!(settling.is_on(), is_asked);
+            assert_eq!(settles_in(&mut settling, &[90, 26, 25]), [2]);
+        }
+    }
+
+    #[test]
+    fn where_nothing_is_dropped_cells_settle_at_the_interval() {
+        let growing: Vec<usize> = (1..=12).map(|number| number * 1000).collect();
+        for cells in [growing, vec![1000; 12]] {
+            assert_eq!(settles_in(&mut at_interval(4), &cells), [3, 7, 11]);
+        }
+    }
+
+    #[test]
+    fn where_none_have_died_cells_settle_in_every_collection() {
+        let mut settling = Settling::default();
+        settling.begin(false, true, 100);
+        settling.begin(false, true, 10);
+        let settled = settles_in(&mut settling, &[50, 9, 1, 100, 90]);
         assert_eq!(settled, [0, 1, 2, 3, 4]);
     }
 
     #[test]
     fn however_many_die_and_are_held_cells_settle_in_one_of_31_collections() {
-        for (candidates, every) in [(0, 16), (1000, 31)] {
-            let mut settling = Settling::default();
-            for _ in 0..10 {
-                settling.begin(false, true, candidates);
-                assert!(!settling.is_on());
-                settling.note_full(25_600, 1000, 1000);
-            }
-            assert_eq!(settling.interval, INTERVAL_MAX);
-            let settled = settles_in(&mut settling, &[candidates; 10 * INTERVAL_MAX as usize]);
-            assert_eq!(settled.len(), 160 / every, "{settled:?}");
+        let mut settling = Settling::default();
+        for _ in 0..10 {
+            settling.begin(false, true, 1000);
+            assert!(!settling.is_on());
+            settling.note_full(25_600, 1000, 1000);
         }
+        assert_eq!(settling.interval, INTERVAL_MAX);
+        assert_eq!(settles_in(&mut settling, &[1000; 32]), [15, 31]);
+        let mut held = [1000; 62];
+        // Less once, and a little less than before in all that follow.
+        for start in [0, 31] {
+            held[start] = 1;
+            held[start + 2] = 999;
+        }
+        assert_eq!(settles_in(&mut settling, &held), [30, 61]);
     }
 }
