@@ -74,9 +74,10 @@ impl<S: Sink, const AHEAD: bool> CellTracer<S, AHEAD> {
     /// is room to `note` them; returns whether it does.
     #[inline(always)]
     fn put_off(&mut self, note: impl FnOnce(&mut Deferred) -> Result<(), Refused>) -> bool {
-        let deferred = (self.mode == Mode::InSlices).then(|| self.sink.deferred());
-        deferred
-            .flatten()
-            .is_some_and(|deferred| note(deferred).is_ok())
+        self.mode == Mode::InSlices
+            && self
+                .sink
+                .deferred()
+                .is_some_and(|deferred| note(deferred).is_ok())
     }
 }

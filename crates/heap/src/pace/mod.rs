@@ -238,16 +238,10 @@ impl Pace {
         self.learn(&measure);
         let scope = asked.unwrap_or_else(|| self.scope_of_next(&measure));
         if scope != Scope::Minor {
-            let Settled {
-                settling,
-                is_suspicious,
-                ..
-            } = &mut self.settled;
-            settling.begin(
-                asked.is_some(),
-                *is_suspicious,
-                self.old.left_unsettled_cells,
-            );
+            let (settled, unsettled_cells) = (&mut self.settled, self.old.left_unsettled_cells);
+            settled
+                .settling
+                .begin(asked.is_some(), settled.is_suspicious, unsettled_cells);
         }
         self.latest = match scope {
             Scope::Minor => Latest::MINOR,
@@ -402,12 +396,15 @@ impl Pace {
         self.old.left_cell_bytes = measure.cell_bytes;
         self.old.left_cells = measure.old_cells;
         self.old.left_unsettled_cells = measure.old_cells.saturating_sub(measure.settled_cells);
-        if latest.scope == Scope::Full {
-            self.note_left_by_full(latest, measure);
-            return;
+        match latest.scope == Scope::Full {
+            true => self.note_left_by_full(latest, measure),
+            false => self.note_left_by_major(left_bytes),
         }
-        // What the major collection has freed was not settled garbage, and as far as is known the least
-        // that has been left since the full one is none either.
+    }
+
+    /// What a major collection has freed was not settled garbage, and as far as is known the least
+    /// that has been left since the latest full one is none either.
+    fn note_left_by_major(&mut self, left_bytes: usize) {
         let settled = &mut self.settled;
         settled.least_left_bytes = settled.least_left_bytes.min(left_bytes);
         settled.paid.refund(left_bytes - settled.least_left_bytes);

@@ -131,10 +131,7 @@ mod tests {
             (101, 0, 2),
             (100, 100, 4),
         ] {
-            let mut settling = Settling {
-                interval: 4,
-                ..Settling::default()
-            };
+            let mut settling = at_interval(4);
             settling.note_full(25_600, new_cells, dead_cells);
             assert_eq!(settling.interval, interval, "{new_cells} {dead_cells}");
         }
