@@ -23,11 +23,9 @@ def groups(experiment: Experiment, block: int) -> list[list[tuple[int, Arm]]]:
 
 def run_group(experiment: Experiment, group: list[tuple[int, Arm]], block: int, expected: dict[str, str]) -> list[Run]:
     """Run what `groups` gives, in its order. `expected` is as `run_arm` takes it."""
-    if len(group) == 1:
-        ((position, arm),) = group
-        return [run_arm(experiment, arm, block, position, expected)]
+    arms = [partial(run_arm, experiment, arm, block, position, expected) for position, arm in group]
     before = neighbours.look()
-    runs = taken([partial(run_arm, experiment, arm, block, position, expected) for position, arm in group], experiment.turns_s)
+    runs = taken(arms, experiment.turns_s) if len(arms) > 1 else [arms[0]()]
     return _with_neighbours(runs, neighbours.between(before, neighbours.look()))
 
 

@@ -6,7 +6,7 @@ from ashlar.errors import BadInput
 from ashlar_lab import variants
 from ashlar_lab.experiment.model import CHECK, Arm, Experiment
 from ashlar_lab.measure import machine
-from ashlar_lab.measure.run import run_arm
+from ashlar_lab.measure.block import run_group
 from ashlar_lab.store.run import OK, WRONG_LIBRARY, Run
 
 # Under both of these a run is mostly the start of a process. Two numbers, because on a busy machine even `true`
@@ -21,7 +21,7 @@ def check_runs(experiment: Experiment, expected: dict[str, str], on_start: Calla
             for v in sorted(experiment.variants, key=lambda v: v.name != experiment.baseline) if experiment.check]
     for position, arm in enumerate(arms):
         on_start([arm], f"check {position + 1} of {len(arms)}")
-        run = run_arm(experiment, arm, -1, position, expected)
+        (run,) = run_group(experiment, [(position, arm)], -1, expected)
         if run.state == WRONG_LIBRARY:
             raise BadInput(f"{arm.label()}: {run.reason}")
         if run.state != OK and arm.variant == experiment.baseline:

@@ -16,7 +16,7 @@ from ashlar.errors import BadInput
 from ashlar.memory import launcher
 from ashlar_lab import variants
 from ashlar_lab.experiment.model import CHECK, Arm, Experiment
-from ashlar_lab.measure import cgroup, figures, neighbours, serve
+from ashlar_lab.measure import cgroup, figures, serve
 from ashlar_lab.measure.turns import Turn
 from ashlar_lab.store.run import CRASHED, OK, TIMED_OUT, WRONG_LIBRARY, WRONG_OUTPUT, Run
 
@@ -36,7 +36,7 @@ _WHY_NO_COUNTER = {"No such file or directory": "this CPU (or virtual machine) o
 
 def run_arm(experiment: Experiment, arm: Arm, block: int, position: int, expected: dict[str, str], turn: Turn | None = None) -> Run:
     """Run `arm` once. `expected` has the checksums that programs' outputs must have, as far as they are known, and takes in what the baseline shows.
-    With a `turn` it runs in turns with others, and what other processes used is not known."""
+    With a `turn` it runs in turns with others."""
     if turn:
         turn.wait()
     program, variant = experiment.program(arm.program), experiment.variant(arm.variant)
@@ -54,7 +54,6 @@ def run_arm(experiment: Experiment, arm: Arm, block: int, position: int, expecte
             environment["PATH"] = f"{start.path}:{os.environ.get('PATH', os.defpath)}"
         if turn:
             environment[TAKES_TURNS] = "1"
-        before = None if turn else neighbours.look()
         process = launcher.start(start.command, result=folder / "observed", environment=environment, output=folder / "output", errors=folder / "errors",
                                  directory=variant.directory or program.directory, preload=start.preload, library=start.library, cgroup=group.entry,
                                  period_us=int(1e6 / experiment.sample_hz), timeout_s=program.timeout_s, trace=traced,
@@ -64,7 +63,6 @@ def run_arm(experiment: Experiment, arm: Arm, block: int, position: int, expecte
         try:
             served = serve.drive(process, program.server, port, folder) if program.server else None
             process.wait()
-            others = neighbours.between(before, neighbours.look()) if before else None
         except BaseException:
             stop(process)
             group.close()
@@ -83,8 +81,6 @@ def run_arm(experiment: Experiment, arm: Arm, block: int, position: int, expecte
             checksum = served.checksum if served else output_checksum(folder / "output", program.ignore_lines)
     state, reason = _judge(seen, start.library, bool(start.preload), checksum, expected.get(arm.program), served, traced)
     metrics = _metrics(seen, cgroup_peak)
-    if others:
-        metrics |= {"others_cpu_s": others.cpu_s, "stolen_s": others.stolen_s}
     series = tuple((t / 1e6, kib / 1024, n) for t, kib, n in seen.samples)
     if served:
         metrics |= served.metrics
@@ -101,7 +97,7 @@ def run_arm(experiment: Experiment, arm: Arm, block: int, position: int, expecte
         latency_s=tuple(served.latency_s) if served else (), checksum=checksum, mapped=seen.mapped, command=start.command,
         environment={**({"PATH": f"{start.path}:$PATH"} if start.path else {}), **start.environment, **({"LD_PRELOAD": start.preload} if start.preload else {})}, padding=padding,
         errors_tail=errors_tail if state != OK else "", complaints=tuple(complaints), missing=missing,
-        others=others.biggest if others else {}, started=started, load=load,
+        started=started, load=load,
     )
     learn(expected, run, experiment.baseline)
     return run
