@@ -72,7 +72,7 @@ static inline long collections(void)
 {
     ashlar_statistics now;
     ashlar_statistics_get(heap, &now, sizeof now);
-    return (long)(now.minor_collections + now.full_collections);
+    return (long)(now.minor_collections + now.major_collections + now.full_collections);
 }
 
 static inline void collect(void) { ashlar_collect(own, ASHLAR_FULL); }

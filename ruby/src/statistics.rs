@@ -63,7 +63,7 @@ static KEYS: [(&CStr, C); 53] = [
     (c"external_bytes", C::EXTERNAL_BYTES),
     (c"fresh_bytes", C::FRESH_BYTES),
     (c"nursery_bytes", C::NURSERY_BYTES),
-    (c"full_threshold_bytes", C::FULL_THRESHOLD_BYTES),
+    (c"major_threshold_bytes", C::MAJOR_THRESHOLD_BYTES),
     (c"memory_limit_bytes", C::MEMORY_LIMIT_BYTES),
     (c"memory_limit_collections", C::LIMIT_COLLECTIONS),
     (c"over_memory_limit", C::OVER_LIMIT),

@@ -83,6 +83,48 @@ claim "generations of children each fork again" do
   RUBY
 end
 
+claim "generations of children fork again, each with threads that the next one does not have" do
+  ruby_ok <<~'RUBY', env: stress("verify", "poison", "collect-every:4000"), limit: 120
+    def noise = Thread.new { loop { Array.new(50) { |i| "noise #{i}" * (i + 1) }.each(&:clear) } }
+    def descend(depth, kept)
+      return kept.each_with_index.all? { |text, i| text == "g#{i}" * 9 } if depth == 0
+      Array.new(3) { noise }
+      sleep 0.05
+      pid = fork { GC.start; 3_000.times { |i| "x" * i }; exit!(descend(depth - 1, kept)) }
+      Process.wait(pid)
+      $?.success?
+    end
+    puts descend(4, Array.new(3_000) { |i| "g#{i}" * 9 }) ? "ok" : "lost"
+  RUBY
+end
+
+claim "a child copies nothing of what the caches of its parent's threads had", only: "ashlar" do
+  ruby_ok <<~'RUBY'
+    def private_kib = File.read("/proc/self/smaps_rollup").scan(/^Private_(?:Clean|Dirty):\s+(\d+)/).sum { _1[0].to_i }
+    # Each thread has used pieces of many sizes, and has freed them.
+    def with_threads(count)
+      ready = Queue.new
+      threads = Array.new(count) do
+        Thread.new do
+          40.times { Array.new(40) { |i| "x" * (30 + i * 25) }.each(&:clear) }
+          ready << true
+          sleep
+        end
+      end
+      count.times { ready.pop }
+      reader, writer = IO.pipe
+      Process.wait(fork { writer.puts(private_kib); exit!(0) })
+      threads.each(&:kill).each(&:join)
+      reader.gets.to_i
+    end
+    few = with_threads(1)
+    many = with_threads(40)
+    # A thread has a stack, and its cache itself takes some pages.
+    abort "#{few} KiB of its own, with 40 threads in the parent #{many}" unless many - few < 40 * 60
+    puts "ok"
+  RUBY
+end
+
 claim "a fork inside at_exit and one inside a finalizer work" do
   ruby_prints("exit child\nfinalizer child\n", <<~'RUBY')
     $stdout.sync = true
@@ -390,7 +432,7 @@ claim "a child that drops what its parent made gives that memory back", only: "a
   RUBY
 end
 
-[[], %w[no-minor], %w[no-settling], %w[move-everything]].each do |switches|
+[[], %w[no-minor], %w[no-settling], %w[move-everything], %w[slice-cells:300]].each do |switches|
   claim "what a child has from its parent keeps its finalizers, weak references and ids, #{["at first", *switches].last}", only: "ashlar" do
     ruby_ok <<~'RUBY', env: stress("verify", "poison", *switches), limit: 120
       $ended = []

@@ -82,3 +82,24 @@ claim "a large buffer is preceded by a collection when it would not fit below th
     puts "ok"
   RUBY
 end
+
+claim "forked children share what their parent loaded, and a memory limit counts each one's part of it", only: "ashlar" do
+  ruby_ok <<~'RUBY', env: { "ASHLAR_MEMORY_LIMIT" => "130MiB" }
+    KEPT = Array.new(300_000) { |i| "kept #{i} " * 10 }
+    GC.start
+    whole = File.read("/proc/self/status")[/VmRSS:\s+(\d+)/, 1].to_i / 1024
+    abort "the parent has #{whole} MiB" unless (70..115).cover?(whole)
+    children = Array.new(4) do
+      fork do
+        inherited = GC.stat(:heap_inherited_pages)
+        60.times { Array.new(20_000) { |i| "text #{i}" * 3 } }
+        3.times { GC.start(full_mark: false) }
+        left, over = GC.stat.values_at(:heap_inherited_pages, :over_memory_limit)
+        abort "#{left} of #{inherited} blocks are still the parent's; over the limit: #{over}" unless left > inherited * 0.8 && over == 0
+        exit!(0)
+      end
+    end
+    children.each { |child| Process.wait(child); abort unless $?.success? }
+    puts "ok"
+  RUBY
+end

@@ -13,6 +13,22 @@ claim "Process.warmup returns true, makes survivors old and loses nothing" do
   RUBY
 end
 
+claim "what lives at Process.warmup has settled, and what lives after a collection before a fork", only: "ashlar" do
+  {
+    "Process.warmup" => "Process.warmup",
+    "a fork" => "abort 'no collection' unless (GC.stat(:complete_gc_count).tap { Process.wait(fork { exit!(0) }) }) < GC.stat(:complete_gc_count)",
+  }.each do |name, event|
+    ruby_ok <<~RUBY, env: { "ASHLAR_SPACE_OVERHEAD" => "10" }
+      KEPT = Array.new(100_000) { |i| "kept \#{i}" }
+      before = GC.stat(:settled_objects)
+      #{event}
+      settled, live = GC.stat.values_at(:settled_objects, :heap_live_slots)
+      abort "after #{name} \#{settled} of \#{live} settled, before it \#{before}" unless before < live / 2 && settled > live * 0.9
+      puts "ok"
+    RUBY
+  end
+end
+
 claim "Process.warmup gives memory back to the system" do
   ruby_ok <<~'RUBY'
     rss = -> { File.read("/proc/self/status")[/VmRSS:\s+(\d+)/, 1].to_i }

@@ -869,6 +869,7 @@ static mrb_value gc_stat(mrb_state *mrb, mrb_value self)
     ashlar_statistics_get(room_of(mrb)->heap, &now, sizeof now);
     mrb_value hash = mrb_hash_new(mrb);
     set_count(mrb, hash, "minor_collections", now.minor_collections);
+    set_count(mrb, hash, "major_collections", now.major_collections);
     set_count(mrb, hash, "full_collections", now.full_collections);
     set_count(mrb, hash, "live_cells", now.live_cells);
     set_count(mrb, hash, "cell_bytes", now.cell_bytes);

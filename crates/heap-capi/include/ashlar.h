@@ -440,7 +440,8 @@ void ashlar_after_fork(ashlar_heap *heap);
 
 typedef struct ashlar_statistics {
     uint64_t minor_collections;    /* minor collections */
-    uint64_t full_collections;     /* collections that are not minor, full ones among them */
+    uint64_t major_collections;    /* major collections, which do not look at settled cells */
+    uint64_t full_collections;     /* full collections, which look at settled cells, too */
     uint64_t compactions;          /* collections that compacted */
     uint64_t live_cells;           /* cells in use, and dead ones that are not freed yet */
     uint64_t cell_bytes;           /* live cells */

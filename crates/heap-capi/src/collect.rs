@@ -95,6 +95,7 @@ extern "C" fn ashlar_collect(thread: &Thread, what: u32) {
         },
         sweep_now: matches!(what, FULL | COMPACT),
         compact: (what == COMPACT && heap.vm().moves()).then_some(Evacuation::Sparse),
+        settle_all: false,
     };
     heap.driver(thread).collect(request);
 }

@@ -15,9 +15,10 @@ counters! { Vm, Kept, |heap|
 }
 
 /// The fields of `ashlar_statistics`, to which a later version may append.
-static FIELDS: [(&str, C); 20] = [
+static FIELDS: [(&str, C); 21] = [
     ("minor_collections", C::MINOR_COLLECTIONS),
-    ("full_collections", C::MAJOR_OR_FULL_COLLECTIONS),
+    ("major_collections", C::MAJOR_COLLECTIONS),
+    ("full_collections", C::FULL_COLLECTIONS),
     ("compactions", C::COMPACTIONS),
     ("live_cells", C::LIVE_CELLS),
     ("cell_bytes", C::CELL_BYTES),

@@ -585,6 +585,7 @@ fn main() {
         scope: None,
         sweep_now: true,
         compact: Some(Evacuation::Sparse),
+        settle_all: false,
     });
     let (stats, usage) = (heap.stats(), heap.usage());
     println!(

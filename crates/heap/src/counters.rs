@@ -73,6 +73,8 @@ impl<V: Vm> Counter<V> {
         MAJOR_OR_FULL_COLLECTIONS "collections"
             "collections that are not minor, full ones among them"
             = heap.stats().major_collections + heap.stats().full_collections;
+        MAJOR_COLLECTIONS "collections" "major collections, which do not look at settled cells"
+            = heap.stats().major_collections;
         FULL_COLLECTIONS "collections" "full collections, which look at settled cells, too"
             = heap.stats().full_collections;
         LIMIT_COLLECTIONS "collections" "full collections that only the memory limit asked for"
@@ -132,7 +134,7 @@ impl<V: Vm> Counter<V> {
             = heap.pace().nursery_bytes();
         DUE_BYTES "bytes" "fresh bytes at which a collection, or a slice of one, is due"
             = heap.fresh_bytes() + heap.bytes_until_due();
-        FULL_THRESHOLD_BYTES "bytes"
+        MAJOR_THRESHOLD_BYTES "bytes"
             "old bytes, kept by a collection, at which the next one is major or full"
             = heap.pace().major_threshold_bytes();
         GROWTH_LIMIT_BYTES "bytes" "grown bytes at which a collection is major or full"

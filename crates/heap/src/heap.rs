@@ -96,6 +96,8 @@ pub struct Request {
     pub sweep_now: bool,
     /// Sweep and compact before returning if the collection is a full one.
     pub compact: Option<Evacuation>,
+    /// Collect in full, and let all that is found settle that can: the program is expected to keep it.
+    pub settle_all: bool,
 }
 
 impl Request {
@@ -104,6 +106,7 @@ impl Request {
         scope: Some(Scope::Full),
         sweep_now: true,
         compact: None,
+        settle_all: false,
     };
 }
 
@@ -179,7 +182,11 @@ impl<'shared, V: Vm> Heap<'shared, V> {
         self.finish_marking();
         self.finish_sweep();
         let mut compact = request.compact;
-        let asked = request.scope.or_else(|| {
+        if request.settle_all {
+            self.age_everything();
+        }
+        let asked = request.settle_all.then_some(Scope::Full);
+        let asked = asked.or(request.scope).or_else(|| {
             // A collection that moves cells has to find every pin.
             let is_major = compact.is_some() && self.next_scope() == Scope::Major;
             is_major.then_some(Scope::Full)
@@ -214,21 +221,12 @@ impl<'shared, V: Vm> Heap<'shared, V> {
         self.parallel.set(parallel.within_bounds());
     }
 
-    /// Makes every live cell old, after sweeping what is unswept: for a program that says it has
-    /// finished starting up. A marking in progress is finished before.
-    pub fn promote_everything(&self) {
-        self.finish_marking();
+    /// Makes every cell one that the full collection settles which is about to begin. That one builds the
+    /// remembered set and the boundary set anew.
+    fn age_everything(&self) {
         self.for_each_cell(|cell, _| {
             let state = self.region().state_of(cell);
-            if state.is_old() {
-                return;
-            }
-            self.marker().worker.counts.old_cells += 1;
-            let old = state.old_and_found();
-            self.region().set_state(cell, old);
-            if old.is_unprotected() {
-                self.remember_if_old(cell);
-            }
+            self.region().set_state(cell, state.aged_to_settle());
         });
     }
 

@@ -52,7 +52,7 @@
 //!     unsafe { pointer::<usize>(cell.address()).write(next.map_or(0, Cell::address)) };
 //!     heads.push(cell);
 //! }
-//! heap.collect(Request { scope: Some(Scope::Full), sweep_now: true, compact: None });
+//! heap.collect(Request::EVERYTHING);
 //! assert_eq!(heap.usage().live_cells, 10);
 //! ```
 //!

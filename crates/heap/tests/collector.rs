@@ -508,6 +508,41 @@ fn an_old_cell_settles_only_in_a_collection_that_lets_it() {
 }
 
 #[test]
+fn a_collection_that_settles_all_settles_what_it_finds_whatever_its_age() {
+    with_program(16 * MIB, |p| {
+        let (settled, old) = (p.settled_root(0), p.old_root(1));
+        let aged = p.object(plain(1));
+        p.root(aged);
+        p.minor();
+        let (young, unprotected, dead) =
+            (p.object(plain(0)), p.object(plain(1)), p.object(plain(0)));
+        p.store(old, 0, young);
+        p.store(aged, 0, unprotected);
+        p.unprotect(unprotected);
+        p.heap.collect(Request {
+            settle_all: true,
+            ..Request::EVERYTHING
+        });
+        p.heap.verify().unwrap();
+        assert!(!p.lives(dead));
+        for cell in [settled, old, aged, young] {
+            assert!(p.state(cell).is_settled());
+        }
+        let on_boundary = [settled, old, aged, young].map(|cell| p.state(cell).is_on_boundary());
+        assert_eq!(on_boundary, [false, false, true, false]);
+        assert!(p.state(unprotected).is_old() && !p.state(unprotected).is_settled());
+        let stats = p.heap.stats();
+        assert_eq!((stats.marked_cells, stats.settled_cells), (5, 4));
+        // They are kept as if they had settled by age.
+        p.drop_roots();
+        p.major();
+        assert!(p.lives(young) && p.lives(unprotected));
+        p.full();
+        assert!(!p.lives(young) && !p.lives(unprotected));
+    });
+}
+
+#[test]
 #[cfg_attr(miri, ignore = "too many cells for the interpreter")]
 fn what_long_requests_hold_is_freed_by_major_collections_without_full_ones_in_a_row() {
     with_program(64 * MIB, |p| {

@@ -206,6 +206,7 @@ impl Grown<'_> {
             scope: Some(scope),
             sweep_now: true,
             compact,
+            settle_all: false,
         });
         self.check();
     }

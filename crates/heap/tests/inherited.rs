@@ -59,6 +59,7 @@ impl Program<'_> {
             scope: Some(scope),
             sweep_now: true,
             compact,
+            settle_all: false,
         });
         self.heap.verify().unwrap();
     }
@@ -265,11 +266,15 @@ fn blocks_of_pieces(pieces: &[NonNull<u8>]) -> BTreeSet<usize> {
     blocks.collect()
 }
 
+fn contents(piece: NonNull<u8>) -> [usize; 6] {
+    // SAFETY: the blocks of the pieces are committed.
+    unsafe { piece.cast().read() }
+}
+
 /// Asserts that what was written to the pieces is still there.
 fn assert_untouched<'a>(pieces: impl Iterator<Item = (usize, &'a NonNull<u8>)>) {
-    for (n, piece) in pieces {
-        // SAFETY: the blocks of the pieces are committed.
-        assert_eq!(unsafe { piece.cast::<[usize; 6]>().read() }, [n; 6]);
+    for (n, &piece) in pieces {
+        assert_eq!(contents(piece), [n; 6]);
     }
 }
 
@@ -357,6 +362,32 @@ fn pieces_are_allocated_from_inherited_blocks_when_there_is_no_other_room() {
         assert!(theirs.iter().step_by(2).any(|piece| mine.contains(piece)));
         cache.flush();
         p.heap.verify().unwrap();
+    });
+}
+
+#[test]
+fn what_a_cache_of_the_parent_had_is_given_back_without_a_write_to_its_pages() {
+    with_program(|p| {
+        let shared = p.heap.shared();
+        let (mut cache, mut of_gone_thread) = (shared.thread_cache(), shared.thread_cache());
+        let theirs = pieces(&mut cache, 40);
+        let gone = pieces(&mut of_gone_thread, 40);
+        for &piece in gone.iter().chain(theirs.iter().step_by(2)) {
+            free(&mut of_gone_thread, piece);
+        }
+        p.heap.inherit();
+        cache.flush();
+        let before: Vec<_> = gone.iter().map(|&piece| contents(piece)).collect();
+        of_gone_thread.flush();
+        p.heap.verify().unwrap();
+        let after: Vec<_> = gone.iter().map(|&piece| contents(piece)).collect();
+        assert_eq!(before, after);
+        for &piece in theirs.iter().skip(1).step_by(2) {
+            free(&mut cache, piece);
+        }
+        cache.flush();
+        p.heap.verify().unwrap();
+        assert_eq!(p.heap.usage().payload_bytes, 0);
     });
 }
 

@@ -513,6 +513,9 @@ fn a_forked_child_goes_on_with_what_its_parent_knows() {
     let before = simulation.nursery_bytes();
     // The clock of the process begins again.
     simulation.clock_ns = 0.0;
+    if let Policy::Pace(pace) = &mut simulation.policy {
+        pace.begin_in_child();
+    }
     simulation.measure_from_here();
     simulation.run_ms(2000.0);
     let (least, most) = bounds(&simulation.nurseries);

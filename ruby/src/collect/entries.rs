@@ -60,6 +60,7 @@ fn prepare(collector: &Collector) {
     let cells_at_hand = collector.cells_at_hand();
     collector.driver(Reason::Method).collect(Request {
         compact: Some(Evacuation::Sparse),
+        settle_all: true,
         ..Request::EVERYTHING
     });
     let calls = collector.calls();
@@ -70,7 +71,6 @@ fn prepare(collector: &Collector) {
         // later.
         heap.for_each_cell(|cell, _| unsafe { (calls.prepare_object)(cell.address()) });
     }
-    heap.promote_everything();
     heap.release_empty_blocks();
     // Ruby documents that the memory given back may be taken again.
     collector.keep_cells_at_hand(cells_at_hand);
@@ -90,9 +90,12 @@ extern "C" fn ashlar_collect_before_fork(gvl: Gvl) -> bool {
         collector.stop_ractors();
         let is_due = collector.heap.is_due_before_fork();
         if is_due {
-            collector
-                .driver(Reason::Method)
-                .collect(Request::EVERYTHING);
+            // A child does not use the memory of what it has from its parent, so it has nothing to gain from
+            // looking at that in its major collections.
+            collector.driver(Reason::Method).collect(Request {
+                settle_all: true,
+                ..Request::EVERYTHING
+            });
         }
         is_due
     })

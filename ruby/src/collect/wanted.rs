@@ -36,6 +36,7 @@ impl Collector {
             },
             sweep_now,
             compact: self.auto_compaction(),
+            settle_all: false,
         }
     }
 }

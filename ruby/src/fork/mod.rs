@@ -7,10 +7,10 @@
 //! | forking itself | one thread at a time, from the first lock to the last; that thread may fork again in the middle |
 //! | block allocator, payload pool, the tables' memory, list of caches | locked across the fork |
 //! | the heap profile: target, start, image, recorder | locked across the fork; begun again ([`heap_profile::begin_in_child`]) |
-//! | caches of other threads | given back, with their free pieces |
+//! | caches of other threads | given back, with their free pieces, once the parent's blocks are known as such |
 //! | jobs that another thread was running, and which thread that was | forgotten: the child's thread runs the rest |
 //! | walks of other threads | ended, so that cells move again |
-//! | CPU time of the process, which begins at 0 again | code that compares it with an earlier time notices (`pace/rent.rs`), forgets that time (`Pace::begin_in_child`), or measures work during which nobody forks |
+//! | CPU time of the process, which begins at 0 again | code that compares it with an earlier time forgets that time (`Pace::begin_in_child`), or measures work during which nobody forks |
 //! | collecting, moving, sweeping, the tracer, the length of a pause | as they are: Ruby forks with the VM lock and all Ractors stopped, in the middle of none of them. A child that was forked without the VM lock may have them half done for ever; it may only call `exec`, and never collects |
 //! | free cells and free pieces of the parent's blocks | left alone, because their pages are shared ([`ashlar_heap::Heap::inherit`]); the thread that forks gives back what its cache has before the fork |
 //! | the code cache: code that waits to be written | left to the parent |
@@ -55,7 +55,10 @@ extern "C" fn ashlar_begin_child(collector: Held, thread: Value, runner: &mut Va
         .walks
         .end(&collector.heap, |_, other| other != thread);
     collector.heap.inherit();
-    thread_caches::lock().flush_own_and_shared();
+    let mut caches = thread_caches::lock();
+    caches.flush_own_and_shared();
+    caches.give_back_those_of_parent();
+    drop(caches);
     heap_profile::note_numbers_in_child(&collector);
     code_cache::begin_in_child();
     if *runner != 0 && *runner != thread {

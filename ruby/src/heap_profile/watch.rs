@@ -41,7 +41,10 @@ pub(crate) fn count_collection() {
 pub(super) fn clear() {
     EPOCH.fetch_add(1, Relaxed);
     for count in &COUNTS {
-        count.store(0, Relaxed);
+        // Nothing is written where nothing was counted: a forked child shares these pages.
+        if count.load(Relaxed) != 0 {
+            count.store(0, Relaxed);
+        }
     }
 }
 

@@ -58,6 +58,9 @@ struct Listed {
 /// The list, and the cache of threads that are not in it.
 pub(crate) struct ThreadCaches {
     first: Option<NonNull<Listed>>,
+    /// The caches of threads that a forked child does not have, until they give back what they have. Only their
+    /// links to the next one count.
+    of_parent: Option<NonNull<Listed>>,
     /// Made at its first use.
     shared: Option<ThreadCache>,
     /// For the inline caches and call caches of code: its blocks have nothing else. Made at its
@@ -71,6 +74,7 @@ unsafe impl Send for ThreadCaches {}
 
 static ALL: Mutex<ThreadCaches> = Mutex::new(ThreadCaches {
     first: None,
+    of_parent: None,
     shared: None,
     for_code: None,
 });
@@ -216,8 +220,7 @@ impl ThreadCaches {
     /// # Safety
     /// The cache is in the list, and no thread uses it any more.
     unsafe fn remove(&mut self, listed: NonNull<Listed>) {
-        // SAFETY: the caller's contract, and as in `add`. Nobody has the payload any more
-        // when it is freed.
+        // SAFETY: the caller's contract, and as in `add`.
         unsafe {
             let this = listed.as_ptr();
             match (*this).previous {
@@ -227,7 +230,18 @@ impl ThreadCaches {
             if let Some(next) = (*this).next {
                 (*next.as_ptr()).previous = (*this).previous;
             }
-            (*this).cache.flush();
+            self.give_back(listed);
+        }
+    }
+
+    /// Gives back what a cache has that is in no list, and its own memory.
+    ///
+    /// # Safety
+    /// No thread uses it any more.
+    unsafe fn give_back(&mut self, listed: NonNull<Listed>) {
+        // SAFETY: the caller's contract. Nobody has the payload any more when it is freed.
+        unsafe {
+            (*listed.as_ptr()).cache.flush();
             if let Some(shared) = self.shared() {
                 shared.free(listed.cast());
             }
@@ -242,20 +256,36 @@ impl ThreadCaches {
         }
     }
 
-    /// Gives back what the parent's other threads had, in a forked child, which has one
-    /// thread.
+    /// Takes the caches of the parent's other threads out of the list, in a forked child, which has one
+    /// thread. They have what they had until [`ThreadCaches::give_back_those_of_parent`].
     pub(crate) fn keep_own_in_child(&mut self) {
         let mine = NonNull::new(OwnCache::now().0.cast::<Listed>());
-        let mut listed = self.first;
+        let mut listed = self.first.take();
         while let Some(this) = listed {
-            // SAFETY: the cache is in the list. Its thread does not exist in this process;
+            let list = match Some(this) == mine {
+                true => &mut self.first,
+                false => &mut self.of_parent,
+            };
+            // SAFETY: the cache was in the list, and its links are used with the lock held.
+            unsafe {
+                let this = this.as_ptr();
+                listed = (*this).next;
+                (*this).previous = None;
+                (*this).next = list.replace(NonNull::new_unchecked(this));
+            }
+        }
+    }
+
+    /// Gives back what the parent's other threads had. The heap has inherited its blocks before
+    /// ([`ashlar_heap::Heap::inherit`]), so that the pieces are noted beside the pages that they lie in.
+    pub(crate) fn give_back_those_of_parent(&mut self) {
+        while let Some(this) = self.of_parent {
+            // SAFETY: the cache is in this list alone. Its thread does not exist in this process;
             // wherever the fork stopped that thread, its lists are whole (`FreeLists`), and
             // at worst some pieces are lost.
             unsafe {
-                listed = (*this.as_ptr()).next;
-                if Some(this) != mine {
-                    self.remove(this);
-                }
+                self.of_parent = (*this.as_ptr()).next;
+                self.give_back(this);
             }
         }
     }

@@ -52,9 +52,10 @@ static void print_statistics(void)
     ashlar_statistics s;
     ashlar_statistics_get(heap, &s, sizeof s);
     fprintf(stderr,
-            "%llu minor and %llu full collections, %llu cells allocated, %llu live, %llu moved, "
-            "longest pause %.1f ms\n",
-            (unsigned long long)s.minor_collections, (unsigned long long)s.full_collections,
+            "%llu minor, %llu major and %llu full collections, %llu cells allocated, %llu live, "
+            "%llu moved, longest pause %.1f ms\n",
+            (unsigned long long)s.minor_collections, (unsigned long long)s.major_collections,
+            (unsigned long long)s.full_collections,
             (unsigned long long)s.allocated_cells, (unsigned long long)s.live_cells,
             (unsigned long long)s.moved_cells, (double)s.pause_ns_max / 1e6);
 }

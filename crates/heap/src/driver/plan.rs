@@ -65,6 +65,7 @@ impl Situation {
             scope: wanted.scope,
             sweep_now: wanted.cause == Cause::Payloads || self.is_short_of_room,
             compact: wanted.compact,
+            settle_all: false,
         });
         match self.slice_time {
             // Before cells move, everything has to be marked again, in one stop.

@@ -3,7 +3,8 @@
 //! A child shares pages with its parent and with other children, so RSS counts them many times.
 //! The system reports each process's part (PSS), but looks at all pages to do so. So a child asks
 //! again only when its CPU time has doubled, and first when asking takes at most a hundredth of
-//! its CPU time. In between, what the child gains or loses is its own.
+//! its CPU time. With a memory limit, which most children would seem to be over, it asks at once.
+//! In between, what the child gains or loses is its own.
 
 use crate::os;
 
@@ -17,6 +18,8 @@ const FIRST_AT: u64 = 100;
 pub(super) struct Forked {
     /// The process that was looked at last; 0 for none.
     process_id: u32,
+    /// This process was forked from one that used this heap.
+    is_child: bool,
     /// For a child of a process that used this heap: the CPU time at which it asks next.
     asks_at_ns: Option<u64>,
     /// How many of its resident bytes other processes answer for.
@@ -24,26 +27,40 @@ pub(super) struct Forked {
 }
 
 impl Forked {
+    /// This process has just been forked.
+    pub(super) fn begin_in_child(&mut self) {
+        self.is_child = true;
+        self.process_id = 0;
+    }
+
     /// How many of the `resident_bytes` count as those of the process with this id, which has
-    /// taken `process_ns` of CPU time. `proportional_bytes` asks the system for PSS.
+    /// taken `process_ns` of CPU time and may have a memory limit. `proportional_bytes` asks the system for PSS.
     pub(super) fn own_bytes(
         &mut self,
         process_id: u32,
         process_ns: u64,
         resident_bytes: usize,
+        is_limited: bool,
         proportional_bytes: impl FnOnce() -> Option<usize>,
     ) -> usize {
+        let asking_ns = (resident_bytes / os::page_bytes()) as u64 * ASKING_NS_PER_PAGE;
+        let worth_it_ns = asking_ns * FIRST_AT;
         if self.process_id != process_id {
-            let is_child = self.process_id != 0;
-            let asking_ns = (resident_bytes / os::page_bytes()) as u64 * ASKING_NS_PER_PAGE;
-            self.asks_at_ns = is_child.then_some(asking_ns * FIRST_AT);
+            let is_child = self.is_child || self.process_id != 0;
+            let first_ns = if is_limited { 0 } else { worth_it_ns };
+            self.asks_at_ns = is_child.then_some(first_ns);
             self.process_id = process_id;
         }
         if self.asks_at_ns.is_some_and(|at_ns| process_ns >= at_ns) {
-            self.asks_at_ns = Some(2 * process_ns);
+            self.asks_at_ns = Some(worth_it_ns.max(2 * process_ns));
             self.elsewhere_bytes = proportional_bytes()
                 .map_or(0, |own_bytes| resident_bytes.saturating_sub(own_bytes));
         }
+        self.without_elsewhere(resident_bytes)
+    }
+
+    /// The same of the same process, as far as is known.
+    pub(super) fn without_elsewhere(&self, resident_bytes: usize) -> usize {
         resident_bytes.saturating_sub(self.elsewhere_bytes)
     }
 }
@@ -59,7 +76,7 @@ mod tests {
     fn a_process_that_was_not_forked_answers_for_all_and_never_asks() {
         let mut forked = Forked::default();
         for ms in 1..10_000 {
-            let own_bytes = forked.own_bytes(7, ms * MS, 180 * MIB, || unreachable!());
+            let own_bytes = forked.own_bytes(7, ms * MS, 180 * MIB, false, || unreachable!());
             assert_eq!(own_bytes, 180 * MIB);
         }
     }
@@ -67,15 +84,36 @@ mod tests {
     #[test]
     fn a_child_answers_for_its_part_and_for_what_it_gains_since_it_asked() {
         let mut forked = Forked::default();
-        forked.own_bytes(7, 3000 * MS, 100 * MIB, || unreachable!());
-        let early = forked.own_bytes(8, 50 * MS, 100 * MIB, || unreachable!());
+        forked.own_bytes(7, 3000 * MS, 100 * MIB, false, || unreachable!());
+        let early = forked.own_bytes(8, 50 * MS, 100 * MIB, false, || unreachable!());
         assert_eq!(early, 100 * MIB);
-        let asked = forked.own_bytes(8, 300 * MS, 100 * MIB, || Some(30 * MIB));
+        let asked = forked.own_bytes(8, 300 * MS, 100 * MIB, false, || Some(30 * MIB));
         assert_eq!(asked, 30 * MIB);
-        let gained = forked.own_bytes(8, 500 * MS, 110 * MIB, || unreachable!());
+        let gained = forked.own_bytes(8, 500 * MS, 110 * MIB, false, || unreachable!());
         assert_eq!(gained, 40 * MIB);
-        let asked = forked.own_bytes(8, 600 * MS, 110 * MIB, || Some(60 * MIB));
+        let asked = forked.own_bytes(8, 600 * MS, 110 * MIB, false, || Some(60 * MIB));
         assert_eq!(asked, 60 * MIB);
+    }
+
+    #[test]
+    fn a_child_with_a_memory_limit_asks_at_once_and_then_as_seldom_as_others() {
+        let mut forked = Forked::default();
+        forked.begin_in_child();
+        let asked = forked.own_bytes(8, MS, 100 * MIB, true, || Some(30 * MIB));
+        assert_eq!(asked, 30 * MIB);
+        let later = forked.own_bytes(8, 200 * MS, 100 * MIB, true, || unreachable!());
+        assert_eq!(later, 30 * MIB);
+        assert_eq!(forked.without_elsewhere(110 * MIB), 40 * MIB);
+        let asked = forked.own_bytes(8, 300 * MS, 100 * MIB, true, || Some(40 * MIB));
+        assert_eq!(asked, 40 * MIB);
+    }
+
+    #[test]
+    fn a_child_asks_also_if_its_parent_has_never_looked() {
+        let mut forked = Forked::default();
+        forked.begin_in_child();
+        let asked = forked.own_bytes(8, 300 * MS, 100 * MIB, false, || Some(30 * MIB));
+        assert_eq!(asked, 30 * MIB);
     }
 
     #[test]
@@ -83,10 +121,10 @@ mod tests {
         for resident_bytes in [20 * MIB, 180 * MIB, 4000 * MIB] {
             let asking_ns = (resident_bytes / os::page_bytes()) as u64 * ASKING_NS_PER_PAGE;
             let mut forked = Forked::default();
-            forked.own_bytes(7, MS, resident_bytes, || None);
+            forked.own_bytes(7, MS, resident_bytes, false, || None);
             let mut asked_ns = 0;
             for ms in 1..100_000 {
-                forked.own_bytes(8, ms * MS, resident_bytes, || {
+                forked.own_bytes(8, ms * MS, resident_bytes, false, || {
                     asked_ns += asking_ns;
                     None
                 });
@@ -98,7 +136,10 @@ mod tests {
     #[test]
     fn where_the_system_does_not_tell_a_child_answers_for_all() {
         let mut forked = Forked::default();
-        forked.own_bytes(7, MS, 20 * MIB, || None);
-        assert_eq!(forked.own_bytes(8, 900 * MS, 20 * MIB, || None), 20 * MIB);
+        forked.own_bytes(7, MS, 20 * MIB, false, || None);
+        assert_eq!(
+            forked.own_bytes(8, 900 * MS, 20 * MIB, false, || None),
+            20 * MIB
+        );
     }
 }

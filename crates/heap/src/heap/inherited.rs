@@ -9,8 +9,9 @@
 //! A block is taken over, and becomes like the others, when no other process has any of its
 //! pages, because the parent has ended, say. Each major or full collection asks the system about
 //! some of the blocks. Where the system does not answer, a block of cells is taken over when less
-//! than half of it lives. All blocks are taken over when memory is short, and those of cells
-//! before cells move.
+//! than half of it lives. Those of one width or class are taken over when there is no memory for
+//! another block of it, and all blocks of cells before cells move. A memory limit is no reason: a
+//! hole in a page that is shared takes as much memory as a page of a new block.
 //!
 //! Invariant 20: an inherited block has no free run, and no cache owns it.
 
@@ -41,6 +42,7 @@ impl<V: Vm> Heap<'_, V> {
         state.sweep.lists.forget_available();
         state.inherited = Inherited::default();
         state.pacing.pace.begin_in_child();
+        state.pacing.forked.begin_in_child();
         state.sweep.moves.begin_in_child();
         self.shared.payloads.inherit(self.space());
         for (index, _) in self.space().cell_blocks() {
@@ -63,15 +65,14 @@ impl<V: Vm> Heap<'_, V> {
         if !self.shared.payloads.inherits() {
             return;
         }
-        let all = self.is_out_of_limit();
-        let asked = self.blocks_to_ask_for(all);
+        let asked = self.blocks_to_ask_for();
         let pages = PageMap::open();
         for (index, width) in self.space().cell_blocks_from(asked.start) {
             if index.get() >= asked.end {
                 break;
             }
             if self.region().block(index).has(INHERITED)
-                && (all || !self.has_shared_cells(pages.as_ref(), index, width))
+                && !self.has_shared_cells(pages.as_ref(), index, width)
             {
                 self.disinherit(index);
                 self.clean(index, width);
@@ -79,16 +80,13 @@ impl<V: Vm> Heap<'_, V> {
         }
         let mut pool = self.shared.payloads.lock();
         pool.take_over(self.space(), asked, |index| {
-            all || self.is_shared(pages.as_ref(), index) == Some(false)
+            self.is_shared(pages.as_ref(), index) == Some(false)
         });
     }
 
-    /// The numbers of the blocks that this collection asks about, or of all blocks.
-    fn blocks_to_ask_for(&self, all: bool) -> Range<usize> {
+    /// The numbers of the blocks that this collection asks about.
+    fn blocks_to_ask_for(&self) -> Range<usize> {
         let used_limit = self.space().blocks.used_limit();
-        if all {
-            return 0..used_limit;
-        }
         let inherited = &mut self.state.borrow_mut().inherited;
         let asked = inherited.next..used_limit.min(inherited.next + ASKED_BLOCKS);
         inherited.next = if asked.end < used_limit { asked.end } else { 0 };

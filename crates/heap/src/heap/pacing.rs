@@ -120,38 +120,39 @@ impl<V: Vm> Heap<'_, V> {
         if !is_limited && !options.weighs_cpu_time() {
             return measure;
         }
+        let process_ns = os::cpu_time_ns();
         let resident_bytes = os::resident_bytes();
-        if let Some(resident_bytes) = resident_bytes.filter(|_| is_limited) {
+        let own_bytes = self.state.borrow_mut().pacing.forked.own_bytes(
+            std::process::id(),
+            process_ns,
+            resident_bytes.unwrap_or(measure.used_bytes),
+            is_limited,
+            os::proportional_bytes,
+        );
+        if is_limited && resident_bytes.is_some() {
             let block_bytes = self.shared.space.blocks.counts().in_use * BLOCK_BYTES;
             let here_bytes = measure.used_bytes - self.shared.payloads.elsewhere_bytes();
             measure.residence = Some(Residence {
-                resident_bytes,
+                resident_bytes: own_bytes,
                 free_bytes: block_bytes.saturating_sub(here_bytes),
             });
         }
-        if options.weighs_cpu_time() {
-            measure.costs = self.costs_now(resident_bytes.unwrap_or(measure.used_bytes));
+        // The system may not say what CPU time the process has taken.
+        if options.weighs_cpu_time() && process_ns > 0 {
+            measure.costs = Some(Costs {
+                collecting_ns: self.state.borrow().pacing.collecting_cpu_ns,
+                process_ns,
+                process_bytes: own_bytes,
+            });
         }
         measure
     }
 
-    /// What the process has cost so far; `None` where the system does not say.
-    fn costs_now(&self, resident_bytes: usize) -> Option<Costs> {
-        let process_ns = os::cpu_time_ns();
-        (process_ns > 0).then(|| {
-            let pacing = &mut self.state.borrow_mut().pacing;
-            let process_bytes = pacing.forked.own_bytes(
-                std::process::id(),
-                process_ns,
-                resident_bytes,
-                os::proportional_bytes,
-            );
-            Costs {
-                collecting_ns: pacing.collecting_cpu_ns,
-                process_ns,
-                process_bytes,
-            }
-        })
+    /// The resident memory that counts as this process's; `None` where the system does not say.
+    pub(super) fn own_resident_bytes(&self) -> Option<usize> {
+        let resident_bytes = os::resident_bytes()?;
+        let forked = self.state.borrow().pacing.forked;
+        Some(forked.without_elsewhere(resident_bytes))
     }
 
     /// Runs `work`, which collects, and counts the CPU time it takes if pacing goes by CPU time.
@@ -171,7 +172,7 @@ impl<V: Vm> Heap<'_, V> {
     pub fn room_below_limit_bytes(&self) -> Option<usize> {
         let pace = self.pace();
         let limit_bytes = pace.options().memory_limit_bytes?;
-        let resident_bytes = os::resident_bytes()?;
+        let resident_bytes = self.own_resident_bytes()?;
         (!pace.is_over_limit()).then(|| limit_bytes.saturating_sub(resident_bytes))
     }
 
@@ -185,7 +186,7 @@ impl<V: Vm> Heap<'_, V> {
     /// Tells pacing how much memory the process has resident, if there is a limit to it.
     pub fn note_resident(&self) {
         let has_limit = self.pace().options().memory_limit_bytes.is_some();
-        if let Some(resident_bytes) = has_limit.then(os::resident_bytes).flatten() {
+        if let Some(resident_bytes) = has_limit.then(|| self.own_resident_bytes()).flatten() {
             let pace = &mut self.state.borrow_mut().pacing.pace;
             pace.note_resident(resident_bytes);
         }
@@ -195,7 +196,7 @@ impl<V: Vm> Heap<'_, V> {
     pub(super) fn is_out_of_limit(&self) -> bool {
         let pace = self.pace();
         pace.options().memory_limit_bytes.is_some_and(|limit| {
-            let resident_bytes = os::resident_bytes().unwrap_or(0);
+            let resident_bytes = self.own_resident_bytes().unwrap_or(0);
             resident_bytes + 2 * pace.nursery_bytes() + limit / 8 > limit
         })
     }

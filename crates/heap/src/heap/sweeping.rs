@@ -8,7 +8,6 @@ use crate::allocate::cursor::AllocationCache;
 use crate::layout::block::{BlockIndex, INHERITED};
 use crate::layout::width::WidthIndex;
 use crate::layout::BLOCK_BYTES;
-use crate::os;
 use crate::pace::Scope;
 use crate::sweep::free_cells::poison_cell;
 use crate::sweep::{sweep_block, Swept};
@@ -252,10 +251,10 @@ impl<V: Vm> Heap<'_, V> {
         let goes_on = || all_at_once || work.spend_step(CELLS_PER_RELEASED_BLOCK);
         let next = self.release_pages_from(from, all_at_once, goes_on);
         self.release_surplus_at_once(work);
-        let State { pacing, sweep, .. } = &mut *self.state.borrow_mut();
-        sweep.release_from = next;
-        if next.is_none() && pacing.pace.options().memory_limit_bytes.is_some() {
-            let resident_bytes = os::resident_bytes().unwrap_or(0);
+        self.state.borrow_mut().sweep.release_from = next;
+        if next.is_none() && self.pace().options().memory_limit_bytes.is_some() {
+            let resident_bytes = self.own_resident_bytes().unwrap_or(0);
+            let pacing = &mut self.state.borrow_mut().pacing;
             let is_exact = pacing.latest_is_exact;
             pacing.pace.note_after_full(resident_bytes, is_exact);
         }

@@ -155,6 +155,14 @@ impl CellState {
         Self(OLD_AND_FOUND[usize::from(self.0)])
     }
 
+    /// The state of a live cell that settles when a full collection finds it next, if it may settle.
+    pub(crate) fn aged_to_settle(self) -> Self {
+        match self.is_unprotected() || self.is_settled() {
+            true => self,
+            false => self.without(Self::AGE_HIGH).with(Self::OLD | Self::AGE_LOW),
+        }
+    }
+
     /// The bits that a cell in this state wants in the cells that it refers to: when those
     /// have all of them, marking changes nothing. An unprotected cell makes nothing old that
     /// it refers to: every collection traces the cell anyway, and what it refers to may be

@@ -42,6 +42,8 @@ pub struct Pace {
     latest: Latest,
     /// Fresh bytes at which the next collection is due.
     nursery_bytes: usize,
+    /// What this would be if nobody had put that collection off ([`Pace::put_off`]).
+    chosen_nursery_bytes: usize,
     old: Old,
     settled: Settled,
     loading: Loading,
@@ -144,6 +146,7 @@ impl Pace {
             options,
             latest: Latest::MINOR,
             nursery_bytes: options.nursery_bytes(0, 0),
+            chosen_nursery_bytes: options.nursery_bytes(0, 0),
             old: Old {
                 goal_bytes: options.heap_min_bytes,
                 ..Old::default()
@@ -165,7 +168,11 @@ impl Pace {
     /// Changes the options; the next collection follows them.
     pub fn set_options(&mut self, options: PaceOptions) {
         self.options = options;
-        self.nursery_bytes = options.nursery_bytes(self.nursery_bytes, self.old.left_bytes);
+        self.choose_nursery(options.nursery_bytes(self.nursery_bytes, self.old.left_bytes));
+    }
+
+    fn choose_nursery(&mut self, bytes: usize) {
+        (self.nursery_bytes, self.chosen_nursery_bytes) = (bytes, bytes);
     }
 
     /// Lets the program have at least `bytes` before the next collection, unless
@@ -252,7 +259,7 @@ impl Pace {
                 settled_growth_bytes: self.settled_growth_bytes(),
             },
         };
-        self.nursery_bytes = self.next_nursery_bytes(&measure);
+        self.choose_nursery(self.next_nursery_bytes(&measure));
         scope
     }
 
@@ -286,27 +293,27 @@ impl Pace {
                 measure.used_bytes.saturating_sub(base_bytes)
             }
         };
-        match measure.costs.filter(|_| self.trades()) {
-            Some(costs) => self.is_worth_before_fork(grown_bytes, &costs, measure),
-            None => grown_bytes > self.settled_garbage_bytes(),
+        let trades = self.options.weighs_cpu_time();
+        match measure.costs.zip(self.rent.full_ns(measure)) {
+            Some((costs, full_ns)) if trades => {
+                self.is_worth_before_fork(grown_bytes, &costs, full_ns)
+            }
+            _ => grown_bytes > self.settled_garbage_bytes(),
         }
     }
 
-    /// This process has just been forked, and its CPU time begins at 0.
+    /// This process has just been forked, and its CPU time begins at 0. What put off the parent's next
+    /// collection puts off none of the child's.
     pub fn begin_in_child(&mut self) {
         self.at_fork_ns = 0;
+        self.rent.begin_in_child();
+        self.nursery_bytes = self.nursery_bytes.min(self.chosen_nursery_bytes);
     }
 
-    fn is_worth_before_fork(
-        &mut self,
-        grown_bytes: usize,
-        costs: &Costs,
-        measure: &Measure,
-    ) -> bool {
+    fn is_worth_before_fork(&mut self, grown_bytes: usize, costs: &Costs, full_ns: f64) -> bool {
         let since_ns = costs.process_ns.saturating_sub(self.at_fork_ns) as f64;
         let rent = PROCESSES_WITH_GARBAGE * grown_bytes as f64 * since_ns;
-        let worth =
-            self.options.exchange_rate() * self.rent.full_ns(measure) * costs.process_bytes as f64;
+        let worth = self.options.exchange_rate() * full_ns * costs.process_bytes as f64;
         let is_worth = rent > worth;
         if is_worth {
             self.at_fork_ns = costs.process_ns;
@@ -770,6 +777,53 @@ mod tests {
                 pace.begin_in_child();
             }
             assert_eq!(pace.is_due_before_fork(&before_fork), is_due);
+        }
+    }
+
+    #[test]
+    fn a_program_that_forks_often_collects_before_few_forks_if_it_has_had_no_other_collection() {
+        let mut pace = Pace::new(PaceOptions {
+            space_overhead_percent: None,
+            ..OPTIONS
+        });
+        let mut due_at = Vec::new();
+        let (mut collecting_ns, mut fresh_bytes) = (0, 0);
+        for fork in 0..100 {
+            fresh_bytes += 300 << 10;
+            let mut before_fork = measure_at(100 + 10 * fork, 10 * MIB, fresh_bytes);
+            before_fork.costs.as_mut().unwrap().collecting_ns = collecting_ns;
+            if pace.is_due_before_fork(&before_fork) {
+                pace.start(before_fork, Some(Full));
+                (collecting_ns, fresh_bytes) = (collecting_ns + 5_000_000, 0);
+                due_at.push(fork);
+            }
+        }
+        // What a full collection takes is known once the next one starts.
+        assert!((3..15).contains(&due_at.len()), "{due_at:?}");
+    }
+
+    #[test]
+    fn what_puts_off_a_collection_of_the_parent_puts_off_none_of_its_child() {
+        let mut pace = pace_by_cost();
+        let chosen_bytes = pace.nursery_bytes();
+        pace.put_off(100 * MIB);
+        assert_eq!(pace.nursery_bytes(), 100 * MIB);
+        pace.begin_in_child();
+        assert_eq!(pace.nursery_bytes(), chosen_bytes);
+    }
+
+    #[test]
+    fn a_child_learns_what_its_parents_latest_collection_took_if_that_was_full() {
+        // A full one took 10 ms before, and the latest one took 40 ms.
+        for (latest, full_ms) in [(Full, 25.0), (Minor, 10.0)] {
+            let mut pace = pace_by_cost();
+            pace.start(measure_at(3000, 100 * MIB, MIB), Some(latest));
+            pace.begin_in_child();
+            let mut first = measure_at(50, 100 * MIB, MIB);
+            first.costs.as_mut().unwrap().collecting_ns = (30 + 40) * 1_000_000;
+            pace.start(first, Some(Minor));
+            let expected_ns = pace.rent.full_ns(&first).unwrap();
+            assert_eq!(expected_ns / 1e6, full_ms, "{latest:?}");
         }
     }
 

@@ -35,6 +35,8 @@ const MARKINGS_TO_OLD: f64 = 3.0;
 pub(super) struct Rent {
     /// When the latest collection started: the costs until then, and what the heap kept.
     at_latest: Option<Point>,
+    /// That was before the fork of this process.
+    was_forked: bool,
     minors: Minors,
     /// The least time per cell that a minor collection has taken. It had the most cells for
     /// its roots, so this is about what a further cell takes.
@@ -193,6 +195,7 @@ impl Default for Rent {
     fn default() -> Self {
         Self {
             at_latest: None,
+            was_forked: false,
             minors: Minors::default(),
             least_ns_per_cell: f64::INFINITY,
             major: Price::default(),
@@ -202,8 +205,16 @@ impl Default for Rent {
 }
 
 impl Rent {
+    /// This process has just been forked, and its CPU time begins at 0.
+    pub(super) fn begin_in_child(&mut self) {
+        self.was_forked = true;
+        if let Some(at_latest) = &mut self.at_latest {
+            at_latest.costs.process_ns = 0;
+        }
+    }
+
     /// A collection starts; `latest` is the scope of the one before. Returns the CPU time of
-    /// the process since that one started, in ns.
+    /// the process since that one started, in ns; of a child, since it was forked.
     pub(super) fn note(&mut self, latest: Scope, measure: &Measure) -> u64 {
         let Some(costs) = measure.costs else {
             self.at_latest = None;
@@ -215,8 +226,9 @@ impl Rent {
             kept_cells: measure.kept_cells,
             old_cells: measure.old_cells,
         };
+        let was_forked = std::mem::take(&mut self.was_forked);
         let before = self.at_latest.replace(point);
-        // The clock of a forked child starts again at 0.
+        // A child that nobody has told ([`Rent::begin_in_child`]) may have taken less than its parent had.
         let Some(before) = before.filter(|at| at.costs.process_ns <= costs.process_ns) else {
             return 0;
         };
@@ -225,6 +237,8 @@ impl Rent {
             .collecting_ns
             .saturating_sub(before.costs.collecting_ns) as f64;
         match latest {
+            // How much the parent was handed in which time is not known.
+            Scope::Minor if was_forked => {}
             Scope::Minor => self.note_minor(&before, measure, collecting_ns, process_ns),
             Scope::Major => self.major.note(collecting_ns, measure.unsettled_cells()),
             Scope::Full => self.full.note(collecting_ns, measure.kept_cells),
@@ -268,10 +282,17 @@ impl Rent {
         self.worth(exchange_rate, further_ns.max(full_ns * AVOIDABLE_SHARE_MIN))
     }
 
-    /// CPU time of a full collection now, in ns.
-    pub(super) fn full_ns(&self, measure: &Measure) -> f64 {
-        let cells = measure.kept_cells as f64;
-        self.full.estimate_ns(cells, self.least_ns_per_cell)
+    /// CPU time of a full collection now, in ns; `None` before the first one.
+    pub(super) fn full_ns(&self, measure: &Measure) -> Option<f64> {
+        let (cells, price) = (measure.kept_cells as f64, &self.full);
+        // A program that forks often may have had full collections and no minor one.
+        let ns_per_cell = match self.is_known() {
+            true => self.least_ns_per_cell,
+            false => price.mean_ns / price.mean_cells.max(1.0),
+        };
+        price
+            .is_known()
+            .then(|| price.estimate_ns(cells, ns_per_cell))
     }
 
     fn major_ns(&self, unsettled_cells: f64) -> f64 {

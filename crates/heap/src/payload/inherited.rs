@@ -12,7 +12,7 @@ use std::ptr::NonNull;
 use std::sync::atomic::Ordering::Relaxed;
 
 use super::notes::{forget_notes, free_noted, note_of};
-use super::pool::{blocks_of_pieces, has_piece, Pool};
+use super::pool::{blocks_of_pieces, has_piece, link, Pool};
 use super::supply::Supply;
 use super::Payloads;
 use crate::layout::arena::{Arena, ArenaClass};
@@ -79,6 +79,26 @@ impl Pool {
             self.unlist(space, index, of);
             forget_notes(space, index);
             space.lock_blocks().give(index, 1);
+        }
+    }
+
+    /// Takes back `count` pieces of an inherited block, which are linked from `first` on: those that a cache had
+    /// when the process was forked, such as the cache of a thread that the process does not have.
+    pub(super) fn note_run(
+        &mut self,
+        space: &Space,
+        index: BlockIndex,
+        of: ArenaClass,
+        first: usize,
+        count: usize,
+    ) {
+        let mut piece = first;
+        for _ in 0..count {
+            // SAFETY: a free piece begins with the address of the next. It is read before the piece is noted,
+            // because the block of the last piece may become free.
+            let next = unsafe { link(space, piece).read() };
+            self.note(space, piece, index, of);
+            piece = next;
         }
     }
 

@@ -6,7 +6,7 @@ use std::ptr::NonNull;
 use super::free_lists::{row_pieces, Chain, FreeLists, Row};
 use super::notes::noted_pieces;
 use crate::allocate::lists::ListedBlocks;
-use crate::layout::arena::{ArenaClass, ARENA_CLASS_COUNT};
+use crate::layout::arena::{Arena, ArenaClass, ARENA_CLASS_COUNT};
 use crate::layout::block::{BlockIndex, LISTED};
 use crate::layout::class::ClassIndex;
 use crate::layout::kind::Kind;
@@ -152,6 +152,10 @@ impl Pool {
             let Kind::Payloads(of) = space.region.kind(index) else {
                 continue;
             };
+            if of.arena() == Arena::INHERITED {
+                self.note_run(space, index, of, first, count);
+                continue;
+            }
             let block = space.region.block(index);
             // SAFETY: the piece is free and at least 16 bytes long.
             unsafe { link(space, last).write(block.free()) };

@@ -258,6 +258,7 @@ impl<'shared, 'heap> Model<'shared, 'heap> {
                     scope,
                     sweep_now: false,
                     compact: Some(evacuation),
+                    settle_all: false,
                 });
             }
             Op::Slice { scope, cells } => self.advance(scope, cells as usize),
@@ -286,9 +287,12 @@ impl<'shared, 'heap> Model<'shared, 'heap> {
             }
             Op::Parallel(parallel) => self.heap.set_parallel_marking(parallel),
             Op::StopHelpers => drop(self.heap.shared().stop_helpers()),
-            Op::PromoteEverything => {
-                self.finish_marking();
-                self.heap.promote_everything();
+            Op::SettleAll => {
+                self.collect(Request {
+                    settle_all: true,
+                    ..Request::EVERYTHING
+                });
+                self.check_all_settled();
             }
             Op::Last { kib } => {
                 let lasting_bytes = &self.heap.vm().lasting_bytes;
@@ -937,6 +941,19 @@ impl<'shared, 'heap> Model<'shared, 'heap> {
             self.heap
                 .for_each_cell(|cell, _| cells.push(cell.address()));
             assert!(self.objects.keys().eq(&cells), "live cells differ");
+        }
+    }
+
+    fn check_all_settled(&self) {
+        if self.heap.stress().no_settling {
+            return;
+        }
+        for &address in self.objects.keys() {
+            let state = self.heap.region().state(cell(address));
+            assert!(
+                state.is_settled() || state.is_unprotected(),
+                "{address:#x}: {state:?}"
+            );
         }
     }
 

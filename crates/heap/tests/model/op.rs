@@ -102,8 +102,8 @@ pub enum Op {
     Parallel(ParallelMarking),
     /// Ends the threads that help in marking.
     StopHelpers,
-    /// Makes everything old.
-    PromoteEverything,
+    /// Collects in full and lets all that lives settle.
+    SettleAll,
     /// `kib` KiB more of what the program has taken will last.
     Last { kib: u16 },
     /// Sets the nursery, and so how often collections are due.
@@ -211,6 +211,7 @@ impl Op {
                 scope: scope(u16::from(a)),
                 sweep_now: a & 12 == 0,
                 compact: None,
+                settle_all: false,
             }),
             229 if a & 1 == 0 => Self::SweepInSlices,
             229 => Self::RestartMarking,
@@ -241,7 +242,7 @@ impl Op {
                 threads: 1 + (a as usize & 3),
                 cells_min: 0,
             }),
-            250 if a & 1 == 0 => Self::PromoteEverything,
+            250 if a & 1 == 0 => Self::SettleAll,
             250 => Self::Last { kib: b },
             251..=255 => Self::Pace { nursery_kib: a },
         }
