@@ -85,7 +85,7 @@ end
 
 claim "forked children share what their parent loaded, and a memory limit counts each one's part of it", only: "ashlar" do
   ruby_ok <<~'RUBY', env: { "ASHLAR_MEMORY_LIMIT" => "130MiB" }
-    KEPT = Array.new(300_000) { |i| "kept #{i} " * 10 }
+    KEPT = Array.new(450_000) { |i| "kept #{i} " * 10 }
     GC.start
     whole = File.read("/proc/self/status")[/VmRSS:\s+(\d+)/, 1].to_i / 1024
     abort "the parent has #{whole} MiB" unless (70..115).cover?(whole)

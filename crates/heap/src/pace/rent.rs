@@ -282,17 +282,16 @@ impl Rent {
         self.worth(exchange_rate, further_ns.max(full_ns * AVOIDABLE_SHARE_MIN))
     }
 
-    /// CPU time of a full collection now, in ns; `None` before the first one.
+    /// CPU time of a full collection now, in ns. `None` while no collection's cost is known.
     pub(super) fn full_ns(&self, measure: &Measure) -> Option<f64> {
         let (cells, price) = (measure.kept_cells as f64, &self.full);
-        // A program that forks often may have had full collections and no minor one.
         let ns_per_cell = match self.is_known() {
             true => self.least_ns_per_cell,
-            false => price.mean_ns / price.mean_cells.max(1.0),
+            // A program that forks often may have had full collections and no minor one.
+            false if price.is_known() => price.mean_ns / price.mean_cells.max(1.0),
+            false => return None,
         };
-        price
-            .is_known()
-            .then(|| price.estimate_ns(cells, ns_per_cell))
+        Some(price.estimate_ns(cells, ns_per_cell))
     }
 
     fn major_ns(&self, unsettled_cells: f64) -> f64 {
