@@ -2,14 +2,17 @@
 
 import json
 import os
+import shutil
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from heap_image import Program, publish
 from prometheus_client.openmetrics import parser as openmetrics_format
 
 from ashlar.heap import difference, difference_tables, html, image, openmetrics, profile, top
+from ashlar.trying import collector
 from ashlar_lab.report.markdown import table_text
 
 PROGRAM = """\
@@ -80,3 +83,24 @@ def test_ruby_on_ashlar_tells_them_apart_in_a_profile_and_in_a_boot(ashlar, tmp_
     minor, major, full = map(int, out.split())
     (found,) = json.loads(told)
     assert major >= full + 3 and found["full_collections"] == full
+
+
+def tried(tmp_path, program: str, **environment) -> tuple[collector.Collected, tuple[int, int]]:
+    """What `ashlar try` counts of a program, and the major and the full ones that it printed."""
+    probe = Path(collector.__file__).with_name("probe.rb")
+    done = subprocess.run([program, "--disable-gems", f"-r{probe}", "-e", PROGRAM], capture_output=True, text=True, timeout=60,
+                          env={**os.environ, "ASHLAR_TRY_FOLDER": str(tmp_path), **environment})
+    assert done.returncode == 0, done.stderr
+    _, major, full = (int(n) if n else None for n in done.stdout.rstrip("\n").split(" "))
+    return collector.read(tmp_path), (major, full)
+
+
+def test_a_try_of_ashlar_tells_them_apart(tmp_path, ruby):
+    found, (major, full) = tried(tmp_path, ruby[0], RUBY_GC_LIBRARY=ruby[1], ASHLAR_STRESS="no-minor", ASHLAR_SPACE_OVERHEAD="1000")
+    assert (found.major, found.full) == (major, full) and major >= full + 3 and found.collections >= major
+
+
+@pytest.mark.skipif(not shutil.which("ruby"), reason="no Ruby on the PATH")
+def test_of_another_collector_every_major_one_is_full(tmp_path):
+    found, (major, full) = tried(tmp_path, shutil.which("ruby"))
+    assert full is None and found.major == found.full == major > 0 and found.collections > major

@@ -490,18 +490,21 @@ def test_more_is_said_as_plainly_as_less():
 
 def test_what_the_collector_did_is_counted_from_forks_and_moments(tmp_path):
     """A parent, a child that it forked, and one that became another program; times before the moment asked for do not count."""
-    (tmp_path / "gc.1").write_text("began 100 5 1 5000\nasked 200 10 2 10000\nended 400 30 3 30000\n")
-    (tmp_path / "gc.2").write_text("forked 150 8 1 8000\nasked 210 9 1 9000\nended 390 19 2 19000\n")
-    (tmp_path / "gc.3").write_text("began 110 3 1 3000\nleft 120 4 1 4000\nbegan 130 2 1 2000\nended 140 6 1 6000\n")
+    (tmp_path / "gc.1").write_text("began 100 5 4 1 5000\nasked 200 10 7 2 10000\nended 400 30 9 3 30000\n")
+    (tmp_path / "gc.2").write_text("forked 150 8 5 1 8000\nasked 210 9 5 1 9000\nended 390 19 8 2 19000\n")
+    (tmp_path / "gc.3").write_text("began 110 3 2 1 3000\nleft 120 4 3 1 4000\nbegan 130 2 1 1 2000\nended 140 6 4 1 6000\n")
     whole = collector.read(tmp_path)
-    assert (whole.collections, whole.full, whole.collector_s, whole.processes, whole.silent) == (30 + 11 + 4 + 6, 3 + 1 + 1 + 1, (30 + 11 + 4 + 6) / 1e6, 3, 0)
+    assert (whole.collections, whole.major, whole.full) == (30 + 11 + 4 + 6, 9 + 3 + 3 + 4, 3 + 1 + 1 + 1)
+    assert (whole.collector_s, whole.processes, whole.silent) == ((30 + 11 + 4 + 6) / 1e6, 3, 0)
+    counted = {f.name: (f.label, f.values["ashlar"]) for f in compare.figures([a_run("ashlar", collected=whole)])}
+    assert counted["major_collections"] == ("of these major", (19,)) and counted["full_collections"] == ("of these full", (6,))
     window = collector.read(tmp_path, 250, 395)
     assert (window.collections, window.silent, window.processes) == (10, 1, 2)  # of the parent nothing is known at 395
     assert collector.read(tmp_path, 250).collections == 20 + 10
 
 
 def test_a_process_that_says_nothing_at_its_end_is_counted(tmp_path):
-    (tmp_path / "gc.1").write_text("began 100 5 1 5000\n")
+    (tmp_path / "gc.1").write_text("began 100 5 4 1 5000\n")
     assert collector.read(tmp_path).silent == 1 and collector.read(tmp_path / "none") is None
 
 

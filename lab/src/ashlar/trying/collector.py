@@ -18,14 +18,17 @@ class Moment(NamedTuple):
     what: str
     at_ns: float
     collections: int
+    major: int
     full: int
     collector_ns: int
 
 
 class Collected(NamedTuple):
-    """Sums over processes. `silent` is how many of them did not say what they had done at the end."""
+    """Sums over processes. Full collections are among the major ones, which on Ashlar may pass over settled cells. `silent` is how many
+    processes did not say what they had done at the end."""
 
     collections: int
+    major: int
     full: int
     collector_s: float
     processes: int
@@ -50,7 +53,7 @@ def ask(scratch: Path, pids: Iterable[int]) -> None:
 
 def read(scratch: Path, begin_ns: float = -math.inf, end_ns: float = math.inf) -> Collected | None:
     """Between two moments, or from the start to the end. None where no process has said anything."""
-    done, processes, silent = [(0, 0, 0)], 0, 0
+    done, processes, silent = [(0, 0, 0, 0)], 0, 0
     for path in scratch.glob("gc.*"):
         lives = [life for life in _lives(path) if life[0].at_ns <= end_ns and not (life[-1].what in ("ended", "left") and life[-1].at_ns < begin_ns)]
         processes += bool(lives)
@@ -59,9 +62,9 @@ def read(scratch: Path, begin_ns: float = -math.inf, end_ns: float = math.inf) -
             if after.what in ("began", "forked") or after.at_ns < begin_ns:
                 silent += 1
             else:
-                done.append((after.collections - before.collections, after.full - before.full, after.collector_ns - before.collector_ns))
-    collections, full, collector_ns = map(sum, zip(*done))
-    return Collected(collections, full, collector_ns / 1e9, processes, silent) if processes else None
+                done.append([then - first for then, first in zip(after[2:], before[2:])])
+    collections, major, full, collector_ns = map(sum, zip(*done))
+    return Collected(collections, major, full, collector_ns / 1e9, processes, silent) if processes else None
 
 
 def _lives(path: Path) -> list[list[Moment]]:
@@ -82,4 +85,4 @@ def _lives(path: Path) -> list[list[Moment]]:
 def _before(life: list[Moment], begin_ns: float) -> Moment:
     """What it had done before: at the beginning of the time asked for, at its fork, or nothing."""
     told = [m for m in life if m.what == "forked" or m.what != "began" and m.at_ns <= begin_ns]
-    return told[-1] if told else Moment("began", 0, 0, 0, 0)
+    return told[-1] if told else Moment("began", 0, 0, 0, 0, 0)

@@ -3,7 +3,8 @@
 # What the collector of a Ruby process has done: `ashlar try` has every Ruby of the command that it runs load this file first.
 # Works on any collector, and does nothing between its moments: the start, a fork, a signal that only `ashlar try` sends, the end.
 #
-# Each process appends lines to a file of its own: what happened, the clock, collections, full ones, nanoseconds in the collector.
+# Each process appends lines to a file of its own: what happened, the clock, collections, major ones, full ones, nanoseconds in the collector.
+# A major collection of Ashlar may pass over settled cells; of other collectors each is a full one.
 # What a forked process has from its parent the reader takes off: its first line is that of the fork.
 module AshlarTry
   FOLDER = ENV["ASHLAR_TRY_FOLDER"]&.dup.freeze
@@ -11,8 +12,10 @@ module AshlarTry
 
   class << self
     def tell(what)
-      full = GC.stat[:major_gc_count] || 0
-      line = "#{what} #{Process.clock_gettime(Process::CLOCK_MONOTONIC, :nanosecond)} #{GC.count} #{full} #{GC.total_time}\n"
+      stat = GC.stat
+      major = stat[:major_gc_count] || 0
+      full = stat[:complete_gc_count] || major
+      line = "#{what} #{Process.clock_gettime(Process::CLOCK_MONOTONIC, :nanosecond)} #{GC.count} #{major} #{full} #{GC.total_time}\n"
       # A single write without Ruby's buffers: it works in a handler of a signal too.
       File.open("#{FOLDER}/gc.#{Process.pid}", File::WRONLY | File::CREAT | File::APPEND) { |file| file.syswrite(line) }
     rescue SystemCallError, IOError, ThreadError
