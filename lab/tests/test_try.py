@@ -15,11 +15,13 @@ import time
 from pathlib import Path
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 from conftest import CLONE, PYTHON
 
 from ashlar.errors import BadInput
 from ashlar.trying import collector, compare, launch, requests, rubies, server
+from ashlar.trying.compare import Figure
 from ashlar.trying.process import Process
 from ashlar.trying.requests import Answered
 from ashlar.trying.run import Run
@@ -476,11 +478,36 @@ def test_times_of_a_single_run_on_a_busy_machine_are_not_claimed():
 
 def test_several_runs_claim_what_the_same_ruby_does_not_show():
     runs = [a_run("stock", 1, 100), a_run("stock", 2, 104), a_run("ashlar", 1, 97), a_run("ashlar", 2, 97)]
-    within, beyond = figure("memory", *runs), figure("memory", *runs[:2], a_run("ashlar", 1, 90), a_run("ashlar", 2, 90))
-    assert within.spread == pytest.approx(4 / 102) and within.ratio == pytest.approx(97 / 102) and within.differs
-    assert not figure("memory", *runs[:2], a_run("ashlar", 1, 99), a_run("ashlar", 2, 99)).differs and beyond.differs
+    within, beyond = figure("memory", *runs), figure("memory", *runs[:2], a_run("ashlar", 1, 88), a_run("ashlar", 2, 88))
+    assert within.spread == pytest.approx(4 / 102) and within.ratio == pytest.approx(97 / 102) and within.noise == pytest.approx(3 * 4 / 102)
+    assert not within.differs and beyond.differs
+    third = [*runs, a_run("stock", 3, 102), a_run("ashlar", 3, 97)]
+    assert figure("memory", *third).noise == pytest.approx(1.5 * 4 / 102) and not figure("memory", *third).differs
+    assert figure("memory", *third[:-1]).noise == pytest.approx(3 * 4 / 102), "the fewer of the two count"
+    assert figure("memory", *runs[:3]).noise == pytest.approx(11 * 4 / 102)
+    assert figure("memory", *(a_run(side, n) for n in range(5) for side in ("stock", "ashlar"))).noise == compare.ONE_RUN["memory"] / 10
     said = compare.verdict([figure("memory", *runs[:2], a_run("ashlar", 1, 99), a_run("ashlar", 2, 99))], 2)
     assert said[0].startswith("No difference larger than runs of the same Ruby differ by")
+
+
+@pytest.mark.parametrize("rounds", [2, 3, 4, 5])
+def test_equal_rubies_are_called_different_in_at_most_5_of_100_figures(rounds):
+    rng = np.random.default_rng(rounds)
+    drawn = [Figure("m", "", str, {side: tuple(np.exp(rng.normal(0, 0.05, rounds))) for side in ("stock", "ashlar")}, "memory", "memory") for _ in range(4000)]
+    assert sum(f.differs for f in drawn) <= 0.05 * len(drawn)
+    apart = [f._replace(values={**f.values, "ashlar": tuple(2 * v for v in f.values["ashlar"])}) for f in drawn]
+    assert sum(f.differs for f in apart) >= 0.98 * len(apart), "and twice as much is seen"
+
+
+def test_a_percentile_that_failed_on_one_side_is_in_the_verdict():
+    def asked(side, number, failing):
+        return a_run(side, number, answered=Answered([0.1] * (1980 - failing) + [math.inf] * (20 + failing)))
+
+    p99 = figure("p99_s", asked("stock", 1, 0), asked("ashlar", 1, 1))
+    assert p99.ratio is None and compare.verdict([p99], 1) == ["p99 failed on Ashlar"]
+    both = [asked("stock", 1, 0), asked("ashlar", 1, 0), asked("ashlar", 2, 1), asked("stock", 2, 0)]
+    assert "p99 failed on Ashlar in 1 of 2 rounds" in compare.verdict(compare.figures(both), 2)
+    assert compare.verdict([figure("p99_s", asked("stock", 1, 0), asked("ashlar", 1, 0))], 1) == ["No difference larger than one run each can tell: p99 (+0.0 %)"]
 
 
 def test_more_is_said_as_plainly_as_less():

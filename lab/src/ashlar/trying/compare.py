@@ -12,6 +12,9 @@ from ashlar.trying.run import Run
 NAMES = {STOCK: "stock", ASHLAR: "Ashlar"}
 # By how much two runs of one and the same Ruby may differ, where there is only one run of each to go by.
 ONE_RUN = {"memory": 0.05, "time": 0.10, "requests": 0.30}
+# So many times the spread of so few runs of each Ruby are taken as noise, the fewer of the two counting: of two values a range shows little. The means of
+# equal Rubies differ by more in 3 of 100 figures with two runs, in 1 with three, in fewer with more; 11 is for a side that was interrupted.
+FEW_RUNS = {1: 11.0, 2: 3.0, 3: 1.5, 4: 1.2}
 # From this share of the machine's processors on, other programs make times useless that nothing but a single run stands for.
 OTHERS = 0.1
 
@@ -47,7 +50,10 @@ class Figure(NamedTuple):
     def noise(self) -> float:
         """What a difference must be beyond to mean something. Several runs are believed only as far as they go: by no less than a tenth of what one is."""
         one = math.inf if self.disturbed and self.kind != "memory" and self.spread is None else ONE_RUN.get(self.kind, 0.0)
-        return one if self.spread is None else max(self.spread, one / 10)
+        if self.spread is None:
+            return one
+        fewest = min(len(v) for v in self.values.values() if v)
+        return max(FEW_RUNS.get(fewest, 1.0) * self.spread, one / 10 if fewest > 1 else one)
 
     @property
     def differs(self) -> bool:
@@ -129,8 +135,6 @@ def _percentile(share: float) -> Callable[[Run], float | None]:
 def verdict(found: Sequence[Figure], rounds: int) -> list[str]:
     """What a reader may believe, a sentence each."""
     both = [f for f in found if f.headline and f.ratio is not None]
-    if not both:
-        return []
     better = [f for f in both if f.differs and f.ratio < 1]
     worse = [f for f in both if f.differs and f.ratio > 1]
     same = [f for f in both if not f.differs]
@@ -139,6 +143,8 @@ def verdict(found: Sequence[Figure], rounds: int) -> list[str]:
         sentences.append("With Ashlar: " + ", ".join(_change(f) for f in better))
     if worse:
         sentences.append(("But " if better else "With Ashlar: ") + ", ".join(_change(f) for f in worse))
+    if failed := [_failed(f, side) for f in found for side in (STOCK, ASHLAR) if f.headline and math.inf in f.values.get(side, ())]:
+        sentences.append(", ".join(failed))
     if same:
         what = "than runs of the same Ruby differ by" if rounds > 1 else "than one run each can tell"
         sentences.append(f"No difference larger {what}: " + ", ".join(f"{f.headline} ({signed(f.ratio)})" for f in same))
@@ -150,6 +156,13 @@ def _change(figure: Figure) -> str:
     amount = f"{100 * share:.0f} %" if figure.ratio < 2 else f"{figure.ratio:.1f} times the"
     more = "" if figure.ratio >= 2 else " less" if figure.ratio < 1 else " more"
     return f"{amount}{more} {figure.headline} ({figure.write(figure.mean(ASHLAR))} instead of {figure.write(figure.mean(STOCK))})"
+
+
+def _failed(figure: Figure, side: str) -> str:
+    """Of a percentile that stands at a request without an answer."""
+    values = figure.values[side]
+    times = values.count(math.inf)
+    return f"{figure.headline} failed on {NAMES[side]}" + (f" in {times} of {len(values)} rounds" if times < len(values) else "")
 
 
 def signed(ratio: float) -> str:
