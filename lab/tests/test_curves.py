@@ -12,7 +12,7 @@ from ashlar_lab.fit import envelope, hyperbola
 from ashlar_lab.fit.analysis import analyse
 from ashlar_lab.fit.cells import Cells
 from ashlar_lab.fit.curves import ENVELOPE, _cross_p, curves_of
-from ashlar_lab.fit.trimmed import Trimmed
+from ashlar_lab.fit.trimmed import Estimate, Trimmed
 from ashlar_lab.report import words
 
 TRUTH = (1.3, 40.0, 60.0)
@@ -150,6 +150,16 @@ def test_curves_without_common_space_are_not_compared_at_equal_space():
     _, (c,) = fitted(*simulated_sweep(rng, {"old": (1.3, 40.0, 600.0), "new": TRUTH}))
     assert c.overlap is None and "no space in common" in c.note and not c.better()
     assert c.space_ratios, "equal times are still comparable"
+
+
+def test_few_blocks_are_said_before_all_else_and_have_no_model():
+    """Also where the two curves have no space in common."""
+    experiment, runs = simulated_sweep(np.random.default_rng(18), {"old": (1.3, 40.0, 600.0), "new": TRUTH}, blocks=3)
+    analysis = analyse(experiment, runs)
+    said = words.verdict(experiment, analysis)
+    assert said[0] == "No winner is named between new and old: 3 blocks are too few, 5 are the least." and not any("needs" in s for s in said)
+    assert {(c.form, c.rejected, c.reason) for c in analysis.curves} == {(ENVELOPE, False, "3 blocks cannot tell misfit from noise; 10 can")}
+    assert words._short(Estimate(0.8, 0.0, np.inf, 3)) == "0.80 (too few blocks)" and words._short(Estimate(0.8, 0.7, 0.9, 10)) == "0.80 (0.70 to 0.90)"
 
 
 def test_a_variant_that_mostly_fails_is_left_out_and_the_other_is_fitted():

@@ -7,7 +7,7 @@ import numpy as np
 from scipy.special import ncfdtr, stdtrit
 
 from ashlar_lab.fit.hyperbola import Hyperbola
-from ashlar_lab.fit.trimmed import Estimate, trimmed_columns, trimmed_mean
+from ashlar_lab.fit.trimmed import LEAST_BLOCKS, Estimate, trimmed_columns, trimmed_mean
 
 # The tests ask whether the model is wrong by more than this, root mean square over the knob values, not whether it is
 # exactly true: with enough blocks no model is. It is what a comparison calls a difference that matters.
@@ -55,7 +55,7 @@ def judge(log_space: np.ndarray, log_time: np.ndarray, effect: np.ndarray, model
         f_statistic = float((misfit**2 / variance).sum() / (points - 3))
         below = float(ncfdtr(points - 3, freedom, float((MARGIN**2 / variance).sum()), f_statistic))
         p_value = 1.0 if np.isnan(below) else 1 - below  # a misfit far within the margin underflows to nan
-    untestable = _untestable(points, freedom, space)
+    untestable = _untestable(points, log_time.shape[1], space)
     contradictions = [] if untestable else [c for c in (_lack_of_fit(p_value, worst), _rise(space, log_mean, time_error, freedom, space_unit)) if c]
     reason = untestable or "; ".join(contradictions) or model.at_bound(float(space.min()))
     return Gate(bool(contradictions), reason, p_value, worst)
@@ -71,12 +71,12 @@ def undetermined(parameters: Mapping[str, Estimate], smallest_space: float) -> s
     return ""
 
 
-def _untestable(points: int, freedom: int, space: np.ndarray) -> str:
+def _untestable(points: int, blocks: int, space: np.ndarray) -> str:
     """Why these data cannot test the model; empty when they can."""
     if points < 4:
         return f"{points} knob values cannot test a model of three parameters; use 7 or more"
-    if freedom < 1:
-        return "a single block cannot tell misfit from noise; use 10 blocks"
+    if blocks < LEAST_BLOCKS:
+        return f"{blocks} block{'s' if blocks > 1 else ''} cannot tell misfit from noise; 10 can"
     if space.max() / space.min() < 1.05:
         return "the knob hardly changes space (less than 5 %)"
     return ""

@@ -4,10 +4,10 @@ import math
 from collections.abc import Callable
 
 from ashlar_lab.fit.ratios import Level
-from ashlar_lab.fit.trimmed import Estimate
+from ashlar_lab.fit.trimmed import LEAST_BLOCKS, Estimate
 from ashlar_lab.metrics import TITLES, UNITS, unit_of
 
-TOO_FEW = "too few blocks"
+TOO_FEW, NOT_MEASURED, UNDEFINED = "too few blocks", "not measured", "undefined"
 
 
 def unit(metric: str) -> str:
@@ -69,11 +69,18 @@ def digits(e: Estimate) -> int:
 
 
 def interval(e: Estimate | None, write: Callable[[float], str] | None = None) -> str:
-    """`0.82 [0.79, 0.85]`; too few blocks for an interval are called so. `write` is for what is no ratio."""
+    """`0.82 [0.79, 0.85]`; too few blocks for an interval are called so, and so is what has no value. `write` is for what is no ratio."""
     if e is None:
         return "–"
+    if math.isnan(e.value):
+        return UNDEFINED if e.n else NOT_MEASURED
     write = write or (lambda value: ratio(value, digits(e)))
-    return f"{write(e.value)} [{f'{write(e.low)}, {write(e.high)}' if math.isfinite(e.high) else TOO_FEW}]"
+    return f"{write(e.value)} [{TOO_FEW if too_few(e) else f'{write(e.low)}, {write(e.high)}'}]"
+
+
+def too_few(e: Estimate) -> bool:
+    """Whether there is no interval because blocks are missing."""
+    return not math.isfinite(e.high) and e.n < LEAST_BLOCKS
 
 
 def p_value(p: float) -> str:

@@ -71,11 +71,11 @@ def _curve_sentences(experiment: Experiment, analysis: Analysis) -> list[str]:
 
 def _winner(experiment: Experiment, c) -> str:
     time = units.in_sentence(experiment.time_metric)
+    if c.blocks < LEAST_BLOCKS:
+        return f"No winner is named between {c.first} and {c.second}: {_blocks(c.blocks)} too few, {LEAST_BLOCKS} are the least."
     if not c.overlap:
         return f"{c.note}; at equal space they cannot be compared." + _space_sentence(c)
     where = f"between {c.overlap[0]:.0f} and {c.overlap[1]:.0f} {c.space_unit}"
-    if c.blocks < LEAST_BLOCKS:
-        return f"No winner is named between {c.first} and {c.second} {where}: {_blocks(c.blocks)} too few, {LEAST_BLOCKS} are the least."
     mean = f"On average over that range it takes {_short(c.area)} of {c.second}'s {time}."
     if c.better():
         judged = f"{c.first} beats {c.second} at every space {where} ({p_value(c.better_p)}; by 2 % or more everywhere: {p_value(c.better_by_margin_p)})."
@@ -104,9 +104,7 @@ def _blocks(n: int) -> str:
 
 
 def _short(e: Estimate) -> str:
-    if not math.isfinite(e.high):
-        return units.ratio(e.value)
-    return f"{units.ratio(e.value)} ({units.ratio(e.low)} to {units.ratio(e.high)})"
+    return f"{units.ratio(e.value)} ({units.TOO_FEW if units.too_few(e) else f'{units.ratio(e.low)} to {units.ratio(e.high)}'})"
 
 
 def _amount(e: Estimate, write: Callable[[float], str]) -> str:
