@@ -70,7 +70,7 @@ def noisy(rng: np.random.Generator, n: int, sigma: float = 0.03, spikes: float =
 
 def simulated_sweep(rng, truths: dict, gaps=(10, 16, 25, 40, 63, 100, 160), blocks: int = 10, sigma: float = 0.03, spikes: float = 0.05,
                     space_sigma: float = 0.0005) -> tuple[Experiment, list[Run]]:
-    """Runs whose true curve is a + b/(space − c); the knob sets the gap above c."""
+    """Runs whose true curve is a + b/(space − c); the knob sets the gap above c. The A/A arm shows no difference."""
     experiment = two_variants(values=range(len(gaps)), names=tuple(truths))
     runs = []
     for block in range(blocks):
@@ -78,7 +78,8 @@ def simulated_sweep(rng, truths: dict, gaps=(10, 16, 25, 40, 63, 100, 160), bloc
         for name, (a, b, c) in truths.items():
             noise, wobble = noisy(rng, len(gaps), sigma, spikes), np.exp(rng.normal(0, space_sigma, len(gaps)))
             for k, gap in enumerate(gaps):
-                runs.append(make_run(block, "p", name, str(k), (a + b / gap) * slow * noise[k], (c + gap) * wobble[k]))
+                both = (a + b / gap) * slow * noise[k], (c + gap) * wobble[k]
+                runs += [make_run(block, "p", name, str(k), *both, role) for role in ((MAIN, TWIN) if (name, k) == (experiment.baseline, len(gaps) // 2) else (MAIN,))]
     return experiment, runs
 
 

@@ -13,7 +13,7 @@ from collections import Counter
 
 import numpy as np
 
-from ashlar_lab.fit.curves import MODEL, _curve, compare
+from ashlar_lab.fit.curves import ENVELOPE, MODEL, _curve, compare
 from ashlar_lab.fit.sweep import Sweep, moved
 from ashlar_lab.fit.trimmed import Estimate, trimmed
 
@@ -21,8 +21,12 @@ GAPS = np.array([10, 16, 25, 40, 63, 100, 160.0])
 # (a, b, c): two curves that are nearly one; one that is below OLD and touches it at its largest space; two that cross.
 OLD, NEW = (1.3, 40.0, 60.0), (1.25, 42.0, 62.0)
 TOUCHING = (1.325, 36.0, 60.0)
+# (space, time) of a curve that is no hyperbola, and on which an envelope has most to even out.
+FLAT = (np.array([70, 80, 95, 115, 140, 170, 220.0]), np.full(7, 5.0))
 CROSSING = {"old": (1.5, 30.0, 60.0), "new": (1.0, 60.0, 62.0)}
 
+# At the ends of an envelope, as the caption under a chart says.
+ENDS_LEAST = 0.91
 
 KINDS = ("ratios", "points", "curves", "areas", "space ratios", "a", "b", "c", "delta c")
 SECONDS = ("points", "curves", "a", "b")  # as slow as the machine is
@@ -50,9 +54,10 @@ def heavy(rng: np.random.Generator, shape) -> np.ndarray:
 NOISES = {"normal": normal, "skewed": skewed, "drifting": drifting, "heavy-tailed": heavy}
 
 
-def sweep(rng: np.random.Generator, curves: dict[str, tuple[np.ndarray, np.ndarray]], noise, blocks: int) -> Sweep:
-    """One measured experiment; `curves` has the true space and time of each variant at each knob value."""
-    slow = rng.normal(0, 0.03, blocks)
+def sweep(rng: np.random.Generator, curves: dict[str, tuple[np.ndarray, np.ndarray]], noise, blocks: int, slowness: float = 0.03) -> Sweep:
+    """One measured experiment; `curves` has the true space and time of each variant at each knob value. `slowness` is by how much blocks as a
+    whole differ."""
+    slow = rng.normal(0, slowness, blocks)
     if noise is drifting:
         slow = slow + rng.normal(0, 0.05) * (np.arange(blocks) - (blocks - 1) / 2)
     space = {name: np.log(s)[:, None] + rng.normal(0, 0.002, (len(s), blocks)) for name, (s, _) in curves.items()}
@@ -115,6 +120,20 @@ def coverage(noise, blocks: int, trials: int, seed: int = 1) -> dict[str, float]
     return {kind: hits[kind] / n for kind, n in asked.items()} | {"models": hits["models"] / asked["models"]}
 
 
+def envelope_coverage(noise, blocks: int, trials: int, seed: int = 1) -> tuple[float, float]:
+    """The share of an envelope's intervals that hold the truth, at its two ends and between them, on a machine whose own slowness does not hide it."""
+    rng = np.random.default_rng(seed)
+    truth = FLAT[1][0] * math.exp(np.mean([trimmed(row).mean for row in noise(rng, (4000, blocks))]))
+    held = []
+    for _ in range(trials):
+        found = sweep(rng, {"old": FLAT}, noise, blocks, slowness=0.003)
+        curve = _curve(found, "old", moved(found)["old"], "s", "MiB")
+        if curve.form == ENVELOPE:
+            held.append((np.array(curve.grid_low) <= truth) & (truth <= np.array(curve.grid_high)))
+    held = np.array(held)
+    return float(held[:, [0, -1]].mean()), float(held[:, 5:-5:5].mean())
+
+
 def wins(new: tuple[float, float, float], noise, blocks: int, trials: int, seed: int = 1) -> float:
     """The share of trials in which a curve that is not below OLD at every space is said to be, or above."""
     rng = np.random.default_rng(seed)
@@ -148,6 +167,13 @@ def main(trials: int) -> None:
             shown, covered = crossings(noise, blocks, trials)
             bad += [f"crossings, {name}, {blocks} blocks"] if not 0.93 - chance <= covered <= 0.97 + chance else []
             print(f"{name:14}{blocks:7}{100 * wins(TOUCHING, noise, blocks, trials):16.1f}{100 * wins(OLD, noise, blocks, trials):14.1f}{100 * shown:16.1f}{100 * covered:12.1f}", flush=True)
+
+    print(f"\n{'':14}{'blocks':>7}{'envelope, ends':>16}{'between':>12}")
+    for name in ("normal", "skewed", "heavy-tailed"):
+        for blocks in (5, 8, 10, 20):
+            ends, between = envelope_coverage(NOISES[name], blocks, trials)
+            bad += [f"envelopes, {name}, {blocks} blocks"] if blocks <= 10 and ends < ENDS_LEAST - chance else []
+            print(f"{name:14}{blocks:7}{100 * ends:16.1f}{100 * between:12.1f}", flush=True)
     if bad:
         raise SystemExit("outside 93 to 97 % by more than chance: " + "; ".join(bad))
 

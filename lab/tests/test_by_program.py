@@ -2,6 +2,7 @@
 
 import csv
 import json
+import math
 from dataclasses import replace
 
 import numpy as np
@@ -10,6 +11,7 @@ from conftest import make_run, simulated_sweep, two_variants
 from ashlar.chart import Chart
 from ashlar_lab.experiment.model import Experiment
 from ashlar_lab.fit.analysis import analyse
+from ashlar_lab.fit.trimmed import Estimate
 from ashlar_lab.report import by_program, markdown, page, record, terminal
 
 MACHINE = {"cpu": "a CPU"}
@@ -119,3 +121,14 @@ def test_a_note_that_would_be_cut_off_stands_left_of_its_point():
     drawn = chart.render()
     assert 'text-anchor="end" x="695.0" y="191.0">GC_FREE_SPACE_DIVISOR=1<' in drawn
     assert '"11" x="69.0" y="191.0">GC_FREE_SPACE_DIVISOR=12<' in drawn
+
+
+def test_bars_bear_ratios_that_are_large_infinite_or_no_number():
+    experiment, runs, analysis = measured()
+    content = page.build(experiment, MACHINE, runs, analysis)
+    for value, told, full in ((0.5, "0.50", 18), (500.0, "500.00", 36), (math.inf, "∞", 36), (math.nan, "–", 0), (0.0, "0.00", 0)):
+        ratios = tuple(replace(r, ratio=Estimate(value, value, value, 10)) for r in analysis.ratios if r.program == "p" and r.metric == "cpu_s")
+        line = terminal.bars(replace(content, analysis=replace(analysis, ratios=ratios, summaries=())))[1]
+        bar = line.removeprefix("  p  new  ").removesuffix(f" {told}")
+        assert len(bar) == 36 and bar.count("█") + bar.count("▌") == full and ("│" in bar) == ("▌" not in bar), (value, line)
+        assert line.endswith(f" {told}")

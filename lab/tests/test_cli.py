@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 
 import pytest
-from conftest import PYTHON, VERBS, make_run, two_variants
+from conftest import PYTHON, TWIN, VERBS, make_run, two_variants
 
 from ashlar_lab.measure import machine
 from ashlar_lab.store.database import Store, read_all
@@ -169,7 +169,7 @@ def stored(path, factor, baseline_factor=1.0, blocks=8):
     with Store.create(path, two_variants(), machine.describe()) as store:
         for block in range(blocks):
             wobble = 1 + 0.01 * (block % 3)
-            store.add(make_run(block, "p", "old", None, baseline_factor * wobble, 100 + block % 2))
+            store.add(*(make_run(block, "p", "old", None, baseline_factor * wobble, 100 + block % 2, role) for role in ("main", TWIN)))
             store.add(make_run(block, "p", "new", None, factor * wobble * (1 + 0.002 * (block % 2)), 100 + block % 2))
     return path
 

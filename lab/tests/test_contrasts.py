@@ -5,7 +5,7 @@ import json
 from dataclasses import replace
 
 import pytest
-from conftest import make_run, two_variants
+from conftest import TWIN, make_run, two_variants
 
 from ashlar_lab.experiment.model import Contrast
 from ashlar_lab.fit.analysis import analyse
@@ -27,7 +27,7 @@ def measured(goals=None, asked=(RATIO, DIFFERENCE, REVERSED), **rest):
     for block in range(10):
         speed = 1.0 + block % 3
         for program, factor in (("p", 0.5), ("q", 2.0)):
-            runs.append(make_run(block, program, "old", None, speed, 100))
+            runs += [make_run(block, program, "old", None, speed, 100, role) for role in ("main", TWIN)]
             runs.append(make_run(block, program, "new", None, speed * factor * (1 + 0.001 * (block % 2)), 90))
     return experiment, runs, analyse(experiment, runs)
 

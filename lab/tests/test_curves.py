@@ -69,6 +69,14 @@ def test_curves_that_touch_are_not_said_to_be_apart_and_equal_ones_have_no_winne
 
 
 @pytest.mark.parametrize("blocks", [5, 10])
+def test_the_band_of_an_envelope_covers_nearly_as_often_at_its_ends(blocks):
+    """Each end has a neighbour on one side only, and what is evened out there goes one way."""
+    found = [simulate_curves.envelope_coverage(simulate_curves.NOISES[name], blocks, 80) for name in ("normal", "skewed", "heavy-tailed")]
+    ends, between = np.mean(found, axis=0)
+    assert 0.88 <= ends <= 0.97 and 0.90 <= between <= 0.98
+
+
+@pytest.mark.parametrize("blocks", [5, 10])
 def test_the_place_of_a_crossing_is_covered(blocks):
     shown, covered = np.mean([simulate_curves.crossings(noise, blocks, 40) for noise in simulate_curves.NOISES.values()], axis=0)
     assert shown > 0.9 and 0.90 <= covered <= 0.99

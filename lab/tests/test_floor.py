@@ -68,18 +68,22 @@ def test_no_difference_below_the_floor_is_ruled_out(twin, ruled_out):
 
 
 def test_a_report_lists_no_exception_below_the_floor():
-    experiment, runs = measured(0.8, 1.06)
-    runs = [dataclasses.replace(r, metrics={**r.metrics, "cpu_s": 1.05}) if (r.program, r.variant) == ("p", "new") else r for r in runs]
-    assert "Worse for" not in " ".join(words.verdict(experiment, analyse(experiment, runs)))
-    assert "Worse for p 1.05" in " ".join(words.verdict(experiment, analyse(experiment, [r for r in runs if r.role != TWIN])))
+    for twin, listed in ((1.06, False), (1.0, True)):
+        experiment, runs = measured(0.8, twin)
+        runs = [dataclasses.replace(r, metrics={**r.metrics, "cpu_s": 1.05}) if (r.program, r.variant) == ("p", "new") else r for r in runs]
+        assert ("Worse for p 1.05" in " ".join(words.verdict(experiment, analyse(experiment, runs)))) == listed
+
+
+def twinned(runs, time: float, space: float = 1.0):
+    """The same with an A/A arm whose values are so many times as large."""
+    return [dataclasses.replace(r, metrics={**r.metrics, "cpu_s": time * r.metrics["cpu_s"], "peak_mib": space * r.metrics["peak_mib"]}) if r.role == TWIN else r for r in runs]
 
 
 @pytest.mark.parametrize(("new", "word"), [((1.17, 36.0, 60.0), "beats"), ((1.43, 44.0, 60.0), "loses to")])
 def test_a_curve_wins_only_by_more_than_the_floor(new, word):
     experiment, runs = simulated_sweep(np.random.default_rng(3), {"old": (1.3, 40.0, 60.0), "new": new}, sigma=0.005, spikes=0)
     for twin, wins in ((1.01, True), (1.15, False)):
-        aa = [dataclasses.replace(r, role=TWIN, metrics={**r.metrics, "cpu_s": twin * r.metrics["cpu_s"]}) for r in runs if (r.variant, r.value) == ("old", "3")]
-        said = " ".join(words.verdict(experiment, analyse(experiment, runs + aa)))
+        said = " ".join(words.verdict(experiment, analyse(experiment, twinned(runs, twin))))
         assert (f"new {word} old" in said) == wins
         assert ("No winner is named" in said and "differs from itself by 15 %" in said) != wins
 
@@ -88,9 +92,7 @@ def test_parameters_of_curves_differ_only_by_more_than_the_floor():
     """The baseline's second run differs by 15 % in time and by 30 % in space; the curves by 0.13 s without collection and 15 MiB."""
     experiment, runs = simulated_sweep(np.random.default_rng(3), {"old": (1.3, 40.0, 60.0), "new": (1.17, 40.0, 45.0)}, sigma=0.005, spikes=0)
     for time, space in ((1.0, 1.0), (1.15, 1.0), (1.0, 1.3)):
-        aa = [dataclasses.replace(r, role=TWIN, metrics={**r.metrics, "cpu_s": time * r.metrics["cpu_s"], "peak_mib": space * r.metrics["peak_mib"]})
-              for r in runs if (r.variant, r.value) == ("old", "3")]
-        said = " ".join(words.verdict(experiment, analyse(experiment, runs + aa)))
+        said = " ".join(words.verdict(experiment, analyse(experiment, twinned(runs, time, space))))
         assert ("Without collection new would take" in said) == (time == 1.0) and ("No difference in the time without collection is shown" in said) == (time > 1.0)
         assert ("new's least space is" in said) == (space == 1.0)
 
@@ -98,8 +100,7 @@ def test_parameters_of_curves_differ_only_by_more_than_the_floor():
 def test_curves_that_cross_by_less_than_the_floor_are_not_said_to_cross():
     experiment, runs = simulated_sweep(np.random.default_rng(4), {"old": (1.35, 40.0, 60.0), "new": (1.45, 36.0, 60.0)}, sigma=0.003, spikes=0)
     for twin, crosses in ((1.001, True), (1.15, False)):
-        aa = [dataclasses.replace(r, role=TWIN, metrics={**r.metrics, "cpu_s": twin * r.metrics["cpu_s"]}) for r in runs if (r.variant, r.value) == ("old", "3")]
-        assert analyse(experiment, runs + aa).comparisons[0].crosses() == crosses
+        assert analyse(experiment, twinned(runs, twin)).comparisons[0].crosses() == crosses
 
 
 @pytest.mark.parametrize(("twin", "machines", "depends"), [(1.0, 5, True), (1.3, 5, False), (1.3, 2, True)])
@@ -111,3 +112,26 @@ def test_a_ratio_depends_on_the_machine_only_by_more_than_the_floor(twin, machin
     analysis = analyse(experiment, runs)
     assert {s.differs for s in analysis.machines.spreads if s.metric == "cpu_s"} == {depends}
     assert any("depends on the machine" in s for s in words.verdict(experiment, analysis)) == depends
+
+
+@pytest.mark.parametrize(("failed", "known"), [(("p",), True), (("p", "q"), False)])
+def test_without_an_a_a_arm_there_is_no_verdict_and_the_report_says_why(failed, known):
+    """Of two programs one A/A arm is enough."""
+    experiment, runs = measured(0.5, 1.0, {"ratio": 0.9, "amount": 0.0})
+    runs = [dataclasses.replace(r, state="crashed") if r.role == TWIN and r.program in failed else r for r in runs]
+    analysis = analyse(experiment, runs)
+    said, warned = " ".join(words.verdict(experiment, analysis)), " ".join(words.warnings(experiment, runs, analysis))
+    assert ("which is better" in said) == known and ("no A/A arm says how far the baseline differs from itself, so there is no verdict" in said) != known
+    assert ("No A/A arm says how far the baseline differs from itself in CPU time" in warned) != known and "∞" not in said + warned
+    assert {(a.contrast, a.program): a.judged for a in analysis.answers if a.program} == {
+        ("ratio", "p"): MET if known else OPEN, ("ratio", "q"): MET if known else OPEN, ("amount", "p"): OPEN, ("amount", "q"): MET if known else OPEN}
+    (shown,) = {d.judged for d in within(experiment, runs, ["cpu_s"], 0.03)}
+    assert shown == (BETTER if known else UNDECIDED)
+    text = difference.text(within(experiment, runs, ["cpu_s"], 0.03), 0.03, "a", "b")
+    assert ("No A/A arm says how far the baseline differs from itself in CPU time" in text) != known and "∞" not in text
+
+
+def test_a_curve_wins_only_with_an_a_a_arm():
+    experiment, runs = simulated_sweep(np.random.default_rng(3), {"old": (1.3, 40.0, 60.0), "new": (1.17, 36.0, 60.0)}, sigma=0.005, spikes=0)
+    said = " ".join(words.verdict(experiment, analyse(experiment, [r for r in runs if r.role != TWIN])))
+    assert "No winner is named" in said and "but no A/A arm says how far the baseline differs from itself." in said and "∞" not in said

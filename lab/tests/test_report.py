@@ -197,3 +197,23 @@ def test_thinning_keeps_the_peak():
     series = [(i, 500 if i == 777 else 1.0, 1) for i in range(2000)]
     thin = thinned(series)
     assert len(thin) <= 160 and max(m for _, m in thin) == 500
+
+
+def test_an_envelopes_band_is_said_to_hold_less_at_its_ends():
+    for blocks, told in ((10, False), (3, True)):
+        experiment, runs = simulated_sweep(np.random.default_rng(2), {"old": (1.3, 40.0, 60.0), "new": (1.1, 40.0, 45.0)}, blocks=blocks)
+        caption = next(f.caption for f in page.build(experiment, MACHINE, runs, analyse(experiment, runs)).figures if f.name == "curves-p")
+        assert ("At the ends of an envelope the band holds the truth in" in caption) == told
+
+
+def test_tables_over_the_best_say_that_it_was_chosen(case):
+    name, content = case
+    notes = {t.name: t.note for t in content.tables}
+    assert all("The same runs chose the best, which favours it" in notes[t] for t in notes if t == "lower-bound" or name == "sweep" and t.startswith("overhead"))
+
+
+def test_only_missing_blocks_are_called_too_few():
+    inf, nan = float("inf"), float("nan")
+    estimates = ((0.8, 0.0, inf, 3), (0.8, 0.0, inf, 10), (inf, inf, inf, 10), (inf, 0.0, inf, 10), (0.8, 0.7, 0.9, 10), (nan, nan, nan, 0), (nan, nan, nan, 4))
+    assert [units.interval(Estimate(*e)) for e in estimates] == [
+        "0.80 [too few blocks]", "0.80 [0.00, ∞]", "∞ [∞, ∞]", "∞ [0.00, ∞]", "0.80 [0.70, 0.90]", "not measured", "undefined"]

@@ -1,5 +1,6 @@
 """The store keeps every run as it was, and refuses what it cannot stand for."""
 
+import math
 import sqlite3
 
 import pytest
@@ -19,7 +20,7 @@ real = st.floats(allow_nan=False, allow_infinity=False)
 runs = st.builds(
     Run, block=st.integers(-1, 1000), position=st.integers(0, 1000), program=text, variant=text, value=st.none() | text,
     role=st.sampled_from(["main", "twin", "check"]), state=st.sampled_from(STATES), reason=text,
-    metrics=st.dictionaries(text, real, max_size=5), told=st.lists(text, max_size=3).map(tuple),
+    metrics=st.dictionaries(text, real | st.just(math.inf), max_size=5), told=st.lists(text, max_size=3).map(tuple),
     series=st.lists(st.tuples(real, real, st.integers(0, 99)), max_size=5).map(tuple),
     pss=st.lists(st.tuples(real, real, real), max_size=5).map(tuple), latency_s=st.lists(real, max_size=5).map(tuple),
     checksum=st.none() | text, mapped=st.none() | text, command=st.lists(text, max_size=3).map(tuple),

@@ -6,7 +6,7 @@ the machines is taken all the same, since then there is no such mean.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import numpy as np
 from scipy.special import stdtrit
@@ -28,9 +28,13 @@ def across(groups: Sequence[Sequence[float]]) -> Trimmed:
     parts = [trimmed(g) for g in groups]
     if len(parts) == 1:
         return parts[0]
-    if all(p.freedom >= 1 for p in parts) and not differ(parts):
-        return mean(parts)
-    return of_means([p.mean for p in parts], count)
+    return mean(parts) if agree(groups) else of_means([p.mean for p in parts], count)
+
+
+def agree(groups: Collection[Sequence[float]]) -> bool:
+    """Whether a few machines are known to say one thing, so that they have a mean whose error is made of theirs."""
+    parts = [trimmed(g) for g in groups]
+    return all(p.freedom >= 1 for p in parts) and not differ(parts)
 
 
 def means(groups: Sequence[Sequence[float]]) -> list[float]:

@@ -2,7 +2,6 @@
 
 import dataclasses
 import json
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -42,11 +41,11 @@ class Analysis:
         return [m for m in ("requests_per_s", *highest) if m in self.metrics]
 
     def floor(self, metric: str) -> float:
-        """The largest relative difference that the A/A arm of any program shows in this metric, as a fraction."""
-        return largest(math.log(r.ratio.value) for r in self.noise if r.metric == metric)
+        """The largest relative difference that the A/A arm of any program shows in this metric, as a fraction; infinite without one."""
+        return largest(r.ratio.value for r in self.noise if r.metric == metric)
 
     def to_dict(self) -> dict:
-        """As JSON has it, which knows no infinity: an unbounded end of an interval is None."""
+        """As JSON has it, which knows no infinity: what is infinite or unknown is None."""
         return json.loads(json.dumps(dataclasses.asdict(self)), parse_constant=lambda _: None)
 
     def ratio(self, program: str, variant: str, metric: str, at_value: str | None = None):

@@ -7,7 +7,7 @@ import numpy as np
 
 from ashlar_lab.experiment.model import Arm, Variant
 from ashlar_lab.fit.across import across
-from ashlar_lab.fit.trimmed import Estimate, Trimmed, exp_estimate
+from ashlar_lab.fit.trimmed import Estimate, Trimmed, exp_estimate, nothing
 from ashlar_lab.store.run import Run
 from ashlar_lab.store.table import Table
 
@@ -34,6 +34,10 @@ class Cells:
         self.reference = max(self.machines, key=self.blocks_of.get, default="")
         self._reference = table.machines.index(self.reference) if self.machines else -1
 
+    def succeeded(self, arm: Arm) -> bool | None:
+        """Whether any run did; None where there was none."""
+        return len(self._rows[arm]) > 0 if arm in self._rows else None
+
     def series(self, metric: str, arm: Arm) -> tuple[np.ndarray, np.ndarray]:
         """(blocks, values) of one metric in one arm, by block."""
         rows = self._rows.get(arm, np.zeros(0, int))
@@ -59,9 +63,11 @@ class Cells:
         return self.together((metric, arm), own=True)[1][0]
 
     def own_differences(self, metric: str, first: Arm, second: Arm) -> np.ndarray:
-        """First minus second in the reference machine's blocks."""
+        """First minus second in the reference machine's blocks, but for those where both are infinite."""
         _, (a, b) = self.together((metric, first), (metric, second), own=True)
-        return a - b
+        with np.errstate(invalid="ignore"):
+            found = a - b
+        return found[~np.isnan(found)]
 
     def _groups(self, blocks: np.ndarray, values: np.ndarray) -> dict[str, np.ndarray]:
         """Values by the machine of their blocks."""
@@ -71,15 +77,18 @@ class Cells:
         return {self.table.machines[m]: part for m, part in zip(present, np.split(values[order], starts[1:]))}
 
     def logs(self, metric: str, arm: Arm) -> dict[str, np.ndarray]:
-        """Machine → logarithms of the values of its blocks."""
+        """Machine → logarithms of the values of its blocks; infinite ones where a value is 0 or infinite."""
         blocks, values = self.series(metric, arm)
-        return self._groups(blocks[values > 0], np.log(values[values > 0]))
+        with np.errstate(divide="ignore"):
+            return self._groups(blocks[values >= 0], np.log(values[values >= 0]))
 
     def log_ratios(self, metric: str, first: Arm, second: Arm) -> dict[str, np.ndarray]:
-        """Machine → log-ratios of its blocks."""
+        """Machine → log-ratios of its blocks. Where one value is 0 or infinite, so is the ratio: the block counts as the smallest or the largest.
+        Only 0 over 0, infinite over infinite, and what is negative have no ratio."""
         blocks, (a, b) = self.together((metric, first), (metric, second))
-        whole = (a > 0) & (b > 0)
-        return self._groups(blocks[whole], np.log(a[whole] / b[whole]))
+        whole = (a >= 0) & (b >= 0) & ((a != b) | (a > 0) & np.isfinite(a))
+        with np.errstate(divide="ignore"):
+            return self._groups(blocks[whole], np.log(a[whole] / b[whole]))
 
     def log_ratio(self, metric: str, first: Arm, second: Arm) -> Trimmed | None:
         """The log-ratio with its error, machines accounted for (`across`)."""
@@ -89,6 +98,10 @@ class Cells:
     def ratio(self, metric: str, first: Arm, second: Arm) -> Estimate | None:
         found = self.log_ratio(metric, first, second)
         return exp_estimate(found) if found else None
+
+    def asked_ratio(self, metric: str, first: Arm, second: Arm) -> Estimate:
+        """The same where somebody waits for an answer: nothing where there is none, with the blocks that have both."""
+        return self.ratio(metric, first, second) or nothing(len(self.together((metric, first), (metric, second))[0]))
 
 
 def common_values(first: Variant, second: Variant) -> list[tuple[str | None, str | None]]:

@@ -2,15 +2,17 @@
 
 An interval knows the noise that comes and goes from block to block, and not what stays: the order, the place in memory, a
 neighbour. So a verdict asks for both: that the whole interval lies beyond the bar, and that the value clears the bar by more than
-the A/A arm differs from 1.
+the A/A arm differs from 1. Without an A/A arm nothing is known of the noise: the floor is infinite, and there is no verdict.
 """
 
 import math
 from collections.abc import Iterable, Sequence
 
+import numpy as np
+
 from ashlar_lab.experiment.model import TWIN, Arm, Experiment
 from ashlar_lab.fit.cells import Cells
-from ashlar_lab.fit.trimmed import Estimate, trimmed
+from ashlar_lab.fit.trimmed import Estimate, exp_estimate, trimmed
 
 
 def twins(experiment: Experiment, program: str) -> tuple[Arm, Arm]:
@@ -20,21 +22,30 @@ def twins(experiment: Experiment, program: str) -> tuple[Arm, Arm]:
     return Arm(program, baseline.name, value, TWIN), Arm(program, baseline.name, value)
 
 
+def of_itself(experiment: Experiment, cells: Cells, metric: str, program: str) -> Estimate | None:
+    """The ratio of the A/A arm: 1 where the two are equal in every block, as 0 and 0 are, and None where no block has both."""
+    first, second = twins(experiment, program)
+    if found := cells.ratio(metric, first, second):
+        return found
+    blocks, (a, b) = cells.together((metric, first), (metric, second))
+    return exp_estimate(trimmed(np.zeros(len(blocks)))) if len(blocks) and (a == b).all() else None
+
+
 def floor_of(experiment: Experiment, cells: Cells, metric: str) -> float:
     """The largest relative difference that the A/A arm of any program shows in this metric, as a fraction."""
-    found = (cells.log_ratio(metric, *twins(experiment, p.name)) for p in experiment.programs)
-    return largest(t.mean for t in found if t is not None)
+    return largest(e.value for p in experiment.programs if (e := of_itself(experiment, cells, metric, p.name)))
 
 
-def largest(logs: Iterable[float]) -> float:
-    """The largest relative difference among logarithms of ratios, as a fraction; 0 of none."""
-    return math.expm1(max(map(abs, logs), default=0.0))
+def largest(ratios: Iterable[float]) -> float:
+    """The largest relative difference among ratios, as a fraction. It is infinite where there is none, or one that is infinite or no number."""
+    return max((max(r, 1 / r) if r > 0 else math.inf for r in ratios), default=math.inf) - 1
 
 
 def floor_of_difference(experiment: Experiment, cells: Cells, metric: str, program: str) -> float:
     """The same in the metric's unit, of one program: units of several have no common size."""
     differences = cells.own_differences(metric, *twins(experiment, program))
-    return abs(trimmed(differences).mean) if len(differences) else 0.0
+    found = abs(trimmed(differences).mean) if len(differences) else math.inf
+    return math.inf if math.isnan(found) else found
 
 
 def surely_below(e: Estimate, bar: float, floor: float) -> bool:
@@ -48,7 +59,7 @@ def surely_above(e: Estimate, bar: float, floor: float) -> bool:
 
 def differs(e: Estimate, floor: float) -> bool:
     """Whether a ratio is surely not 1."""
-    return e.excludes(1.0) and abs(math.log(e.value)) > math.log1p(floor)
+    return e.excludes(1.0) and not 1 / (1 + floor) <= e.value <= 1 + floor
 
 
 def within_noise(logs: Sequence[float], floor: float) -> bool:

@@ -58,5 +58,6 @@ def _of_program(experiment: Experiment, cells: Cells, program: str) -> Sequence[
     if not (rest[best] > 0).all():
         return []
     name = arms[best].variant + (f" {arms[best].value}" if arms[best].value is not None else "")
-    logs = np.log(times) - np.log(rest[best])
+    with np.errstate(divide="ignore"):
+        logs = np.log(times) - np.log(rest[best])
     return [LowerBound(*arm[:3], exp_estimate(trimmed(logs[i])), float(least[best]), unit.symbol, name, attributed) for i, arm in enumerate(arms)]

@@ -89,7 +89,7 @@ def _speeds(experiment: Experiment, cells: Cells) -> tuple[dict[str, Estimate], 
     ratios: dict[str, list[Trimmed]] = {}
     noises: dict[str, list[float]] = {}
     for arm in experiment.arms():
-        logs = cells.logs(experiment.time_metric, arm)
+        logs = {name: own for name, own in cells.logs(experiment.time_metric, arm).items() if np.isfinite(own).all()}
         parts = {m: trimmed(v) for m, v in logs.items()}
         for name, part in parts.items():
             if len(logs[name]) > 1:
@@ -147,8 +147,9 @@ def _outliers(parts: dict[str, Trimmed], sure: dict[str, Trimmed], p: float) -> 
     found = []
     for name in _far_out(parts):
         rest = np.array([t.mean for other, t in parts.items() if other != name])
-        middle = float(np.median(rest))
-        robust = 1.4826 * float(np.median(np.abs(rest - middle))) if len(rest) > 1 else 0.0
+        with np.errstate(invalid="ignore"):
+            middle = float(np.median(rest))
+            robust = 1.4826 * float(np.median(np.abs(rest - middle))) if len(rest) > 1 else 0.0
         if abs(parts[name].mean - middle) > _FAR * robust and apart(sure[name], _of_others(sure, name), p):
             found.append(name)
     return found
@@ -159,8 +160,9 @@ def _far_out(parts: dict[str, Trimmed]) -> list[str]:
     if len(parts) < 4 * POPULATION:
         return list(parts)
     means = np.array([t.mean for t in parts.values()])
-    gaps = np.abs(means - np.median(means))
-    far = 0.75 * _FAR * 1.4826 * np.median(gaps)
+    with np.errstate(invalid="ignore"):
+        gaps = np.abs(means - np.median(means))
+        far = 0.75 * _FAR * 1.4826 * np.median(gaps)
     return [name for name, gap in zip(parts, gaps) if gap > far]
 
 

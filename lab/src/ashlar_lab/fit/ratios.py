@@ -6,9 +6,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from ashlar_lab.experiment.model import MAIN, Arm, Experiment
-from ashlar_lab.fit.across import POPULATION, means
+from ashlar_lab.fit.across import POPULATION, agree, means
 from ashlar_lab.fit.cells import Cells, common_values
-from ashlar_lab.fit.floor import twins
+from ashlar_lab.fit.floor import of_itself
 from ashlar_lab.fit.trimmed import Estimate, exp_estimate, mean, of_means, trimmed
 from ashlar_lab.metrics import COUNTED, SERVED, SPACES, TIMES, unit_of
 from ashlar_lab.store.table import Table
@@ -117,8 +117,9 @@ def summaries(experiment: Experiment, cells: Cells, metrics: Sequence[str]) -> l
 
 def noise(experiment: Experiment, cells: Cells, metrics: Sequence[str]) -> list[Ratio]:
     """The baseline against itself. Whatever differs here is noise, and its size is the noise floor."""
-    asked = [twins(experiment, program.name) for program in experiment.programs]
-    return [Ratio(*second[:3], metric, found) for metric in metrics for first, second in asked if (found := cells.ratio(metric, first, second))]
+    value = experiment.variant(experiment.baseline).middle_value()
+    return [Ratio(program.name, experiment.baseline, value, metric, found) for metric in metrics for program in experiment.programs
+            if (found := of_itself(experiment, cells, metric, program.name))]
 
 
 def overheads(experiment: Experiment, cells: Cells, metrics: Sequence[str]) -> list[Overhead]:

@@ -13,7 +13,7 @@ from ashlar_lab.fit.trimmed import Trimmed, trimmed_columns, trimmed_mean
 @dataclass(frozen=True)
 class Sweep:
     """`space[v]` and `time[v]` hold logarithms, shaped (knob values, blocks). Every variant has the same blocks in the
-    same order. Arms that failed in most blocks are left out."""
+    same order. Arms that failed in most blocks are left out, and those with a value that is 0 or infinite: no curve goes there."""
 
     program: str
     blocks: tuple[int, ...]
@@ -33,7 +33,7 @@ def sweep_of(experiment: Experiment, cells: Cells, program: str) -> Sweep | None
     metrics = experiment.space_metric, experiment.time_metric
     arms = [Arm(program, variant.name, value) for variant in experiment.variants for value in variant.values]
     measured = set().union(*(cells.series(experiment.time_metric, arm)[0].tolist() for arm in arms))
-    kept = [arm for arm in arms if len(cells.together(*((m, arm) for m in metrics))[0]) > len(measured) / 2]
+    kept = [arm for arm in arms if _has_points(cells.together(*((m, arm) for m in metrics))[1], len(measured) / 2)]
     if not kept:
         return None
     blocks, both = cells.together(*((m, arm) for m in metrics for arm in kept))
@@ -44,6 +44,11 @@ def sweep_of(experiment: Experiment, cells: Cells, program: str) -> Sweep | None
     space, time = ({name: np.log(of[rows[name]]) for name in values} for of in np.split(both, 2))
     whole = Sweep(program, tuple(blocks.tolist()), values, space, time)
     return whole if len(cells.machines) < 2 else _at_one_speed(whole, cells)
+
+
+def _has_points(both: np.ndarray, more_than: float) -> bool:
+    """Whether an arm has space and time in more blocks than so many, and a logarithm of each."""
+    return both.shape[1] > more_than and bool(((both > 0) & np.isfinite(both)).all())
 
 
 def _at_one_speed(sweep: Sweep, cells: Cells) -> Sweep:

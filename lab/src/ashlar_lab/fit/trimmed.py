@@ -20,7 +20,7 @@ LEAST_BLOCKS = 5
 @dataclass(frozen=True)
 class Estimate:
     """A value with its 95 % interval. `n` counts the blocks behind it; bounds are infinite when n < `LEAST_BLOCKS`. `unit` is a symbol,
-    empty for ratios and counts."""
+    empty for ratios and counts. The value itself may be infinite, and nan where there is none (`nothing`)."""
 
     value: float
     low: float
@@ -33,7 +33,13 @@ class Estimate:
 
     def inverse(self) -> "Estimate":
         """Of a ratio: the second over the first."""
-        return Estimate(1 / self.value, 1 / self.high, 1 / self.low if self.low > 0 else math.inf, self.n)
+        value, low, high = (1 / x if x else math.inf for x in (self.value, self.high, self.low))
+        return Estimate(value, low, high, self.n)
+
+
+def nothing(n: int = 0, unit: str = "") -> Estimate:
+    """Of what was not measured; of `n` blocks that were, where no value comes of them, such as 0 over 0."""
+    return Estimate(math.nan, math.nan, math.nan, n, unit)
 
 
 @dataclass(frozen=True)
@@ -49,6 +55,11 @@ class Trimmed:
         """Of the 95 % interval."""
         return float(stdtrit(self.freedom, 0.975)) * self.error if self.enough() else math.inf
 
+    def bounds(self) -> tuple[float, float]:
+        """Of the 95 % interval."""
+        half = self.half_width()
+        return (-math.inf, math.inf) if math.isinf(half) else (self.mean - half, self.mean + half)
+
     def enough(self) -> bool:
         """Whether it rests on enough blocks for an interval."""
         return self.n >= LEAST_BLOCKS and self.freedom >= 1 and math.isfinite(self.error)
@@ -63,8 +74,8 @@ class Trimmed:
 
     def estimate(self, unit: str = "", size: float = 1.0) -> Estimate:
         """Of what was given in multiples of `size`."""
-        half = self.half_width()
-        return Estimate(size * self.mean, size * (self.mean - half), size * (self.mean + half), self.n, unit)
+        low, high = self.bounds()
+        return Estimate(size * self.mean, size * low, size * high, self.n, unit)
 
     def negated(self) -> "Trimmed":
         return Trimmed(-self.mean, self.error, self.freedom, self.n)
@@ -81,29 +92,36 @@ def of_means(means: Sequence[float], n: int) -> Trimmed:
 
 
 def trimmed_columns(values: np.ndarray) -> list[Trimmed]:
-    """The same of every column."""
+    """The same of every column. Values may be infinite: where trimming leaves some that are and some that are not, or only few values differ at all,
+    the error is that of all values, which is infinite in the first case."""
     n = len(values)
     cut = int(TRIM * n)
     ordered = np.sort(values, axis=0)
     kept = ordered[cut:n - cut]
     winsorised = np.clip(ordered, kept[0], kept[-1])
     h = len(kept)
-    means = kept.mean(axis=0)
-    errors = np.sqrt(((winsorised - winsorised.mean(axis=0)) ** 2).sum(axis=0) / (h * (h - 1))) if h > 1 else np.full(len(means), math.inf)
-    return [Trimmed(float(m), float(e), h - 1, n) for m, e in zip(means, errors)]
+    with np.errstate(invalid="ignore"):
+        means = kept.mean(axis=0)
+        errors = np.sqrt(((winsorised - winsorised.mean(axis=0)) ** 2).sum(axis=0) / (h * (h - 1))) if h > 1 else np.full(len(means), math.inf)
+        alike, kept_alike = ordered[0] == ordered[-1], kept[0] == kept[-1]
+        # Counts are often the same number, but for one block: the winsorised variance is 0 then, and would say that nothing is left to chance.
+        untrimmed = ordered.std(axis=0, ddof=1) / math.sqrt(n) if n > 1 else errors
+    errors = np.where(kept_alike & (h > 1), np.where(alike | ~np.isfinite(means), 0.0, untrimmed), errors)
+    return [Trimmed(float(m), float(e) if not math.isnan(e) else math.inf, h - 1, n) for m, e in zip(means, errors)]
 
 
 def trimmed_mean(values: np.ndarray) -> np.ndarray:
     """The mean alone, along the last axis."""
     from scipy.stats import trim_mean
 
-    return trim_mean(values, TRIM, axis=-1)
+    with np.errstate(invalid="ignore"):
+        return trim_mean(values, TRIM, axis=-1)
 
 
 def summed(parts: Sequence[Trimmed]) -> Trimmed:
     """The sum of independent estimates. The errors add in squares; the degrees of freedom, no whole number here, follow Welch and Satterthwaite."""
-    total, n = math.fsum(p.mean for p in parts), min(p.n for p in parts)
-    if any(p.freedom < 1 for p in parts):
+    total, n = sum(p.mean for p in parts), min(p.n for p in parts)
+    if any(p.freedom < 1 or math.isinf(p.error) for p in parts):
         return Trimmed(total, math.inf, 0, n)
     squares = [p.error**2 for p in parts]
     below = math.fsum(s**2 / p.freedom for s, p in zip(squares, parts))
@@ -126,5 +144,5 @@ def ratio_estimate(pairs: Sequence[tuple[float, float]]) -> Estimate | None:
 
 def exp_estimate(t: Trimmed, unit: str = "") -> Estimate:
     """Of a logarithm: the estimate of its exponential."""
-    half = t.half_width()
-    return Estimate(math.exp(t.mean), math.exp(t.mean - half), math.exp(t.mean + half) if t.mean + half < 700 else math.inf, t.n, unit)
+    value, low, high = (math.exp(x) if not x >= 700 else math.inf for x in (t.mean, *t.bounds()))
+    return Estimate(value, low, high, t.n, unit)

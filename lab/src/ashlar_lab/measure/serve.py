@@ -99,12 +99,7 @@ def read_load(path: Path, server: Server) -> Served:
 
 
 def _percentiles(latencies: list[float], due: int) -> dict[str, float]:
-    """Of all requests that were due, those that have enough slower ones behind them; in order, `latencies` are of the answered ones."""
-    found = {}
-    for name, share in PERCENTILES.items():
-        rank = math.ceil(share * due)
-        if slower(name, due) >= SLOWER_LEAST and rank <= len(latencies):
-            found[name] = 1000 * latencies[rank - 1]
-    if due == len(latencies):
-        found["request_ms_max"] = 1000 * latencies[-1]
-    return found
+    """Of all requests that were due, those that have enough slower ones behind them; in order, `latencies` are of the answered ones. One that a
+    request without an answer stands at is infinite: left out, it would count for less than a slow answer."""
+    ranks = {name: math.ceil(share * due) for name, share in PERCENTILES.items() if slower(name, due) >= SLOWER_LEAST} | {"request_ms_max": due}
+    return {name: 1000 * latencies[rank - 1] if rank <= len(latencies) else math.inf for name, rank in ranks.items()}

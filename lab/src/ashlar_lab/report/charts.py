@@ -54,14 +54,16 @@ def _apart(found: list[Figure]) -> list[Figure]:
 
 def _ratio_chart(experiment: Experiment, analysis: Analysis, metric: str) -> list[Figure]:
     contenders = [(i, v.name) for i, v in enumerate(experiment.variants) if v.name != experiment.baseline]
-    rows = [(program.name, [(i, name, e) for i, name in contenders if (e := analysis.ratio(program.name, name, metric))]) for program in experiment.programs]
-    summary = {s.variant: s.ratio for s in analysis.summaries if s.metric == metric}
+    rows = [(program.name, [(i, name, e) for i, name in contenders if (e := analysis.ratio(program.name, name, metric)) and not math.isnan(e.value)])
+            for program in experiment.programs]
+    summary = {s.variant: s.ratio for s in analysis.summaries if s.metric == metric and not math.isnan(s.ratio.value)}
     if summary:
         rows.append(("geometric mean", [(i, n, summary[n]) for i, n in contenders if n in summary]))
     marks = [e for _, row in rows for _, _, e in row]
     if not marks:
         return []
-    ends = [v for e in marks for v in (e.low, e.high) if 0.05 < v < 20] + [e.value for e in marks] + [1.0]
+    drawn = [e.value for e in marks if 0 < e.value < math.inf]
+    ends = [v for e in marks for v in (e.low, e.high) if 0.05 < v < 20] + drawn + [1.0]
     low, high = min(ends) / 1.04, max(ends) * 1.04
     each = 16 * max(1, len(contenders)) + 10
     label = max(len(name) for name, _ in rows)
@@ -74,10 +76,11 @@ def _ratio_chart(experiment: Experiment, analysis: Analysis, metric: str) -> lis
         chart.row(name, r + 0.5)
         for k, (index, variant, e) in enumerate(row):
             y = r + (k + 1) / (len(row) + 1)
-            chart.whisker(e.low, e.high, y, index)
-            chart.point(e.value, y, index, f"{name}: {variant} {units.interval(e)} of {experiment.baseline}, {e.n} blocks")
+            left, at, right = (min(max(v, low), high) for v in (e.low, e.value, e.high))
+            chart.whisker(left, right, y, index)
+            chart.point(at, y, index, f"{name}: {variant} {units.interval(e)} of {experiment.baseline}, {e.n} blocks")
     caption = (f"{units.title(metric, False)} of each variant divided by {experiment.baseline}'s in the same block: "
-               "20 % trimmed mean with its 95 % interval.")
+               f"20 % trimmed mean with its 95 % interval.{'' if len(drawn) == len(marks) else ' A point at the edge is 0 or infinite.'}")
     return [Figure(f"ratio-{metric}", chart, caption)]
 
 
@@ -88,7 +91,7 @@ def _curve_chart(experiment: Experiment, analysis: Analysis, program: str) -> li
         return []
     fixed = [(i, v.name, *(analysis.level(program, v.name, m) for m in (experiment.space_metric, experiment.time_metric)))
              for i, v in enumerate(experiment.variants) if not v.values]
-    fixed = [f for f in fixed if all(f[2:])]
+    fixed = [f for f in fixed if all(level and math.isfinite(level.mean.value) for level in f[2:])]
     points = [p for c in curves.values() for p in c.points]
     spaces = [p.space.value for p in points] + [s.mean.value for _, _, s, _ in fixed]
     times = [p.time.value for p in points] + [t.mean.value for *_, t in fixed]
@@ -112,7 +115,8 @@ def _curve_chart(experiment: Experiment, analysis: Analysis, program: str) -> li
         chart.point(space.mean.value, time.mean.value, index, f"{name}: no knob", size=6)
     forms = "Lines are the fitted model" if all(c.form == "model" for c in curves.values()) else \
         "Full lines are the fitted model, broken lines the monotone envelope where the model was rejected"
-    return [Figure(f"curves-{file_name(program, 'program')}", chart, f"{forms}; bands and crosses are 95 % t intervals over blocks. Lower left is better.")]
+    ends = "" if all(c.form == "model" for c in curves.values()) else " At the ends of an envelope the band holds the truth in 91 to 94 of 100 cases, not in 95."
+    return [Figure(f"curves-{file_name(program, 'program')}", chart, f"{forms}; bands and crosses are 95 % t intervals over blocks.{ends} Lower left is better.")]
 
 
 def _advantage_chart(experiment: Experiment, analysis: Analysis, program: str) -> list[Figure]:
@@ -146,10 +150,11 @@ def _latency_chart(experiment: Experiment, analysis: Analysis, program: str) -> 
     for index, variant in enumerate(experiment.variants):
         found = [analysis.level(program, variant.name, m, variant.middle_value()) for m in names]
         if found and all(found):
-            lines.append((index, variant.name, [f.median for f in found]))
-    if not lines:
+            lines.append((index, variant.name, [(k, f.median) for k, f in enumerate(found) if 0 < f.median < math.inf]))
+    values = [v for *_, own in lines for _, v in own]
+    if not values:
         return []
-    values = [v for *_, own in lines for v in own]
+    whole = all(len(own) == len(names) for *_, own in lines)
     many = len(experiment.programs) > 1
     chart = Chart((-0.3, len(names) - 0.7), (min(values) / 1.3, max(values) * 1.3), title=f"{program}: latency by percentile", width=480 if many else 720,
                   x_title="percentile of requests" + (", from their intended time" if experiment.program(program).server else ""), y_title="ms", height=300 if many else 340, log_y=True)
@@ -157,10 +162,11 @@ def _latency_chart(experiment: Experiment, analysis: Analysis, program: str) -> 
         chart.column(units.title(name, False), k)
     for index, name, own in lines:
         chart.legend(name, index)
-        chart.line(list(enumerate(own)), index)
-        for k, value in enumerate(own):
+        chart.line(own, index)
+        for k, value in own:
             chart.point(k, value, index, f"{name} {units.title(names[k], False)}: {units.number(value)} ms")
-    return [Figure(f"latency-{file_name(program, 'program')}", chart, "Medians over blocks of each block's percentile; percentiles of different blocks are never pooled.", wide=not many)]
+    return [Figure(f"latency-{file_name(program, 'program')}", chart, "Medians over blocks of each block's percentile; percentiles of different blocks are never pooled."
+                   + ("" if whole else " A percentile that failed requests reach is infinite, and has no point."), wide=not many)]
 
 
 def _memory_over_time(experiment: Experiment, runs: Sequence[Run], analysis: Analysis, program: str) -> list[Figure]:

@@ -34,13 +34,13 @@ def table(experiment: Experiment, analysis: Analysis) -> Table | None:
 
 
 def estimate(answer: Answer | None, contrast: Contrast) -> str:
-    """`0.68 ±0.02`; the wider side of the interval counts. Too few blocks have no interval."""
+    """`0.68 ±0.02`; the wider side of the interval counts."""
     if answer is None:
         return "–"
     e, (_, scale) = answer.estimate, _unit_and_scale(contrast)
     half = max(e.high - e.value, e.value - e.low) * scale
     if not math.isfinite(half):
-        return f"{e.value * scale:.2f} ({units.TOO_FEW})"
+        return units.interval(e, lambda value: units.ratio(value * scale))
     digits = 3 if half < 0.01 else 2
     sign = "+" if contrast.difference else ""
     return f"{e.value * scale:{sign}.{digits}f} ±{half:.{digits}f}"

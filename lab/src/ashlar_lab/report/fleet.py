@@ -8,6 +8,7 @@ from ashlar_lab.experiment.model import Arm, Experiment
 from ashlar_lab.fit.across import POPULATION
 from ashlar_lab.fit.analysis import Analysis
 from ashlar_lab.fit.machines import Disagreement, Machines, Spread
+from ashlar_lab.fit.trimmed import Estimate
 from ashlar_lab.report import units
 from ashlar_lab.report.tables import made
 
@@ -33,7 +34,7 @@ def warnings(experiment: Experiment, found: Machines) -> list[str]:
     count = Counter(d.machine for d in found.disagreements)
     names = sorted(count, key=lambda name: (-count[name], name))
     for name in names[:_NAMED]:
-        own = sorted((d for d in found.disagreements if d.machine == name), key=lambda d: abs(math.log(d.own.value / d.others.value)), reverse=True)
+        own = sorted((d for d in found.disagreements if d.machine == name), key=lambda d: _apart(d.own, d.others), reverse=True)
         worst = own[0]
         more = f" ({len(own) - 1} more such ratios)" if len(own) > 1 else ""
         said.append(f"{name} disagrees with the other machines: {_where(worst)} is {units.interval(worst.own)} of {experiment.baseline}'s there and {units.interval(worst.others)} "
@@ -93,4 +94,9 @@ def _where(d: Disagreement | Spread, first: bool = False) -> str:
 
 def _width(s: Spread) -> float:
     """How far the machines differ: the smaller, the further."""
-    return s.low.value / s.high.value
+    return -_apart(s.low, s.high)
+
+
+def _apart(a: Estimate, b: Estimate) -> float:
+    """How far a ratio is from another, as a logarithm; infinite where one of them is 0, infinite or no number."""
+    return abs(math.log(a.value / b.value)) if all(0 < e.value < math.inf for e in (a, b)) else math.inf

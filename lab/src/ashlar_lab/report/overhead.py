@@ -1,7 +1,5 @@
 """What the lab costs the measured program, in words."""
 
-import math
-
 from ashlar_lab.fit.floor import largest, surely_above, surely_below
 from ashlar_lab.measure.overhead import Overhead
 from ashlar_lab.report import units
@@ -11,7 +9,7 @@ GOAL = 0.01
 
 def text(found: Overhead) -> str:
     """The ratios, and whether the interval of CPU time keeps the overhead below the goal of 1 %, by more than the twin differs from 1."""
-    floor = largest([math.log(found.cpu_twin.value)])
+    floor = largest([found.cpu_twin.value])
     # More digits than elsewhere: the question is about one per cent.
     cpu, wall, cpu_twin, wall_twin = (units.interval(e, "{:.4f}".format) for e in (found.cpu, found.wall, found.cpu_twin, found.wall_twin))
     lines = [f"watched / bare over {found.blocks} blocks: CPU time {cpu}, wall time {wall}",

@@ -11,6 +11,8 @@ from ashlar_lab.fit.trimmed import Estimate
 from ashlar_lab.report import units
 from ashlar_lab.report.units import p_value
 
+_CHOSEN = " The same runs chose the best, which favours it; the intervals do not know that."
+
 
 def tables(experiment: Experiment, analysis: Analysis) -> list[Table]:
     several = len(experiment.variants) > 1
@@ -78,8 +80,8 @@ def improvement(e: Estimate | None, metric: str) -> str:
     if e is None:
         return "–"
     better = e if units.more_is_better(metric) else e.inverse()
-    value, low, high = (f"{v:.2f}" if v < 1000 else "∞" for v in (better.value, better.low, better.high))
-    return f"{value}x ({units.TOO_FEW})" if not math.isfinite(e.high) else f"{value}x ({low}–{high})"
+    value, low, high = (units.ratio(v if not v >= 1000 else math.inf) for v in (better.value, better.low, better.high))
+    return f"{value}x ({units.TOO_FEW})" if units.too_few(e) else f"{value}x ({low}–{high})"
 
 
 def _sweep_table(experiment: Experiment, analysis: Analysis, program: str) -> Table:
@@ -155,7 +157,7 @@ def _lower_bounds(experiment: Experiment, analysis: Analysis) -> Table | None:
     how = ("totals minus the collector time that programs reported" if all(b.attributed for b in analysis.lower_bounds)
            else "the fastest total, as programs did not all report gc_time_ms: a weaker bound")
     return made("lower-bound", f"{units.title(experiment.time_metric, False)} over the lower bound", [v.name for v in experiment.variants], rows,
-                f"At least this many times the cost of the program without memory management. Baseline per program: the least of {how}.")
+                f"At least this many times the cost of the program without memory management. Baseline per program: the least of {how}.{_CHOSEN}")
 
 
 def _overheads(experiment: Experiment, analysis: Analysis, metric: str) -> Table | None:
@@ -169,9 +171,9 @@ def _overheads(experiment: Experiment, analysis: Analysis, metric: str) -> Table
     # What intervals over the best of several variants do not know. Of two variants an interval with two sides knows it. Where each variant is
     # at its own best knob value, the others are lucky too.
     by_chance = " The same runs chose the best: where 8 variants are equal, 1 in 10 of the others is shown to be over it."
-    warned = not experiment.sweeps() and len(experiment.variants) > 2
+    chosen = _CHOSEN if experiment.sweeps() else by_chance if len(experiment.variants) > 2 else ""
     return made(f"overhead-{metric}", f"{units.title(metric, False)}: overhead over the best variant{at}", [v.name for v in experiment.variants], rows,
-                f"Per program; +0 % is the best. 95 % interval in brackets.{by_chance if warned else ''}")
+                f"Per program; +0 % is the best. 95 % interval in brackets.{chosen}")
 
 
 def _noise(experiment: Experiment, analysis: Analysis) -> Table | None:

@@ -1,5 +1,7 @@
 """The short form for the terminal: verdict, warnings, the first tables. Plain Markdown in a pipe."""
 
+import math
+
 from ashlar.tables import show_parts
 from ashlar_lab.report import units
 from ashlar_lab.report.page import Page
@@ -18,15 +20,15 @@ def bars(page: Page) -> list[str]:
         shown += [("geometric mean", s.variant, s.ratio.value) for s in analysis.summaries if s.metric == metric]
         if not shown:
             continue
-        top = max(1.0, *(v for *_, v in shown))
+        top = max([1.0, *(v for *_, v in shown if math.isfinite(v))])
         programs, variants = max(len(p) for p, *_ in shown), max(len(v) for _, v, _ in shown)
         lines.append(f"{units.title(metric, False)}, {experiment.baseline} = 1.00 (│)")
-        mark = round(_BAR_WIDTH / top)
+        mark = max(1, round(_BAR_WIDTH / top))
         for program, variant, value in shown:
-            full = "█" * round(_BAR_WIDTH * value / top)
+            full = "█" * (_BAR_WIDTH if value > top else round(_BAR_WIDTH * value / top) if value >= 0 else 0)  # infinite or no number at the ends
             bar = full.ljust(_BAR_WIDTH)
             bar = bar[:mark - 1] + ("│" if len(full) < mark else "▌") + bar[mark:]
-            lines.append(f"  {program.ljust(programs)}  {variant.ljust(variants)}  {bar} {value:.2f}")
+            lines.append(f"  {program.ljust(programs)}  {variant.ljust(variants)}  {bar} {units.ratio(value)}")
     return lines
 
 

@@ -60,7 +60,7 @@ def counted(n: int, noun: str) -> str:
 
 
 def ratio(value: float, digits: int = 2) -> str:
-    return "–" if math.isnan(value) else "∞" if math.isinf(value) else f"{value:.{digits}f}"
+    return f"{value:.{digits}f}" if math.isfinite(value) else number(value)
 
 
 def digits(e: Estimate) -> int:
@@ -90,7 +90,12 @@ def p_value(p: float) -> str:
 
 def percent(fraction: float, signed: bool = True) -> str:
     if not math.isfinite(fraction):
-        return "∞ %"
+        return f"{number(fraction)} %"
     size = abs(fraction) * 100
     text = f"{fraction * 100:{'+' if signed else ''}.{0 if size >= 9.5 else 1}f} %"
     return text.replace("-0.0", "0.0")
+
+
+def noise(floor: float) -> str:
+    """What the A/A arm says, as a clause."""
+    return f"the baseline differs from itself by {percent(floor, signed=False)}" if math.isfinite(floor) else "no A/A arm says how far the baseline differs from itself"

@@ -82,8 +82,8 @@ def _winner(experiment: Experiment, c) -> str:
     elif c.worse():
         judged = f"{c.first} loses to {c.second} at every space {where} ({p_value(c.worse_p)}; by 2 % or more everywhere: {p_value(c.worse_by_margin_p)})."
     elif min(c.better_p, c.worse_p) < SHOWN_BELOW_P:
-        judged = (f"No winner is named between {c.first} and {c.second} {where}: {c.first} is {'below' if c.better_p < c.worse_p else 'above'} at every space, but the baseline differs "
-                  f"from itself by {units.percent(c.floor, signed=False)}, and somewhere the curves are no further apart.")
+        judged = (f"No winner is named between {c.first} and {c.second} {where}: {c.first} is {'below' if c.better_p < c.worse_p else 'above'} at every space, but {units.noise(c.floor)}"
+                  f"{', and somewhere the curves are no further apart' if math.isfinite(c.floor) else ''}.")
     elif c.crosses():
         judged = (f"The curves of {c.first} and {c.second} cross between {c.crossing[0]:.0f} and {c.crossing[1]:.0f} {c.space_unit} ({p_value(c.cross_p)}): "
                   "which is better depends on the memory there is.")
@@ -155,11 +155,13 @@ def _ratio_sentences(experiment: Experiment, analysis: Analysis) -> list[str]:
     return found
 
 
-def _judged(e: Estimate, baseline: str, floor: float, metric: str) -> str:
-    """Value, interval and what may be concluded."""
+def _judged(e: Estimate, baseline: str, floor: float, metric: str, depending: str = "") -> str:
+    """Value, interval and what may be concluded. `depending` names the programs whose own ratio is another one from machine to machine."""
     d = units.digits(e)
     told = f"{units.ratio(e.value, d)} of {baseline}'s"
-    if not math.isfinite(e.high):
+    if math.isnan(e.value):
+        return f"no ratio to {baseline}'s, as each of the two is 0 or infinite in some blocks"
+    if units.too_few(e):
         return f"{told}, but {_blocks(e.n)} too few to say anything; {LEAST_BLOCKS} are the least"
     if e.high > _SAYS_NOTHING * e.low and not e.excludes(1.0):
         return f"{told}, but the interval is too wide to say anything; add blocks"
@@ -171,7 +173,7 @@ def _judged(e: Estimate, baseline: str, floor: float, metric: str) -> str:
     direction = "less" if e.value < 1 else "more"
     better = (e.value > 1) == units.more_is_better(metric)
     if not differs(e, floor):
-        return f"{told}: {direction}, but the baseline differs from itself by {units.percent(floor, signed=False)}, so this is within the noise"
+        return f"{told}: {direction}, but {units.noise(floor)}, so {'this is within the noise' if math.isfinite(floor) else 'there is no verdict'}"
     return f"{told}: {direction}, which is {'better' if better else 'worse'}"
 
 
@@ -192,7 +194,7 @@ def warnings(experiment: Experiment, runs: Sequence[Run], analysis: Analysis) ->
         found.append(f"{_blocks(analysis.blocks)} too few for intervals and verdicts: {LEAST_BLOCKS} are the least, and 10 make firm statements. Add blocks with --resume and --blocks.")
     elif analysis.blocks < 10:
         found.append(f"Only {analysis.blocks} blocks: intervals are wide, and 10 is the least for a firm statement. Add blocks with --resume and --blocks.")
-    found += fleet.warnings(experiment, analysis.machines) if analysis.machines else []
+    found += _failed_requests(good) + (fleet.warnings(experiment, analysis.machines) if analysis.machines else [])
     cpu, wall = good.column("cpu_s"), good.column("wall_s")
     shared = int(((cpu > 0.05) & (wall > 1.3 * cpu + 0.05) & np.isnan(good.column("requests_per_s"))).sum())
     if shared > 0.1 * max(1, good.count):
@@ -201,9 +203,12 @@ def warnings(experiment: Experiment, runs: Sequence[Run], analysis: Analysis) ->
     found += _disturbed(good, runs)
     if (fewest := min((len(c.points) for c in analysis.curves), default=7)) < 7:
         found.append(f"A curve rests on {fewest} knob values; 7 or more, spaced geometrically, make a, b and c worth reading.")
-    if (floor := analysis.floor(experiment.time_metric)) > 0.03:
+    floor = analysis.floor(experiment.time_metric)
+    if math.isfinite(floor) and floor > 0.03:
         found.append(f"The baseline differs from itself by {units.percent(floor, signed=False)} in {units.in_sentence(experiment.time_metric)} (the A/A arm). "
                      "Smaller differences than that mean nothing here; add blocks or quiet the machine.")
+    if math.isinf(floor) and analysis.blocks:
+        found.append(f"No A/A arm says how far the baseline differs from itself in {units.in_sentence(experiment.time_metric)}, so there are no verdicts on it. Its runs failed, or their requests did.")
     if clear := [r for r in analysis.noise if r.metric == experiment.time_metric and r.ratio.excludes(1.0)]:
         found.append("The A/A arm's interval excludes 1 for " + ", ".join(r.program for r in clear) + ". One in twenty does so by chance; more means the order or the machine biases the result.")
     found += _drift(experiment, good)
@@ -231,11 +236,23 @@ class _Good:
         """The programs of some of the runs."""
         return sorted({self._table.arms[i][0] for i in np.unique(self.arm[which])})
 
+    def variants(self) -> np.ndarray:
+        """The name of each run's variant."""
+        return np.array([arm.variant for arm in self._table.arms])[self.arm]
+
     def others_cores(self) -> np.ndarray:
         """Cores that other processes (and, on a virtual machine, other guests) kept busy during each run; nan where it cannot be judged."""
         wall = self.column("wall_s")
         with np.errstate(invalid="ignore", divide="ignore"):
             return np.where(wall >= _SHORTEST_JUDGED_S, (self.column("others_cpu_s") + self.column("stolen_s")) / wall, np.nan)
+
+
+def _failed_requests(good: _Good) -> list[str]:
+    """Those of runs that succeeded all the same, which a few do not keep from it."""
+    failed, names = good.column("failed_requests"), good.variants()
+    counts = {name: int(failed[(names == name) & (failed > 0)].sum()) for name in np.unique(names).tolist()}
+    told = ", ".join(f"{n} of {name}" for name, n in counts.items() if n)
+    return [f"Requests failed in runs that succeeded otherwise ({told}). Each counts as longer than all others, so a percentile that it reaches is infinite."] if told else []
 
 
 def _disturbed(good: _Good, runs: Sequence[Run]) -> list[str]:
@@ -276,7 +293,7 @@ def _drift(experiment: Experiment, good: _Good) -> list[str]:
     for arm, machine in np.unique(np.stack([good.arm, good.machine]), axis=1).T[:_DRIFT_GROUPS]:
         own = (good.arm == arm) & (good.machine == machine)
         first, last = time[own & (of_run == 1)], time[own & (of_run == 2)]
-        if len(first) and len(last) and min(first.min(), last.min()) > 0:
+        if len(first) and len(last) and min(first.min(), last.min()) > 0 and math.isfinite(max(first.max(), last.max())):
             moved.append(math.log(np.median(last) / np.median(first)))
     drift = median(moved) if moved else 0.0
     if abs(drift) <= math.log(1.05):
