@@ -68,6 +68,7 @@ def test_overrides_win_over_the_file(tmp_path):
     (('name = "b"', 'name = "b"\nknob = "k"\nvalues = [1]'), "has one value (1)"),
     (('name = "b"', 'name = "b"\nknob = "k"\nvalues = [1, 1]'), "has one value (1)"),
     (('name = "b"', 'name = "b"\nknob = "k"\nvalues = [1, 2, 1]'), "repeats a value"),
+    (('name = "b"', 'name = "b"\nknob = "k"\nvalues = ["1", "2", "1.0"]'), "the knob k of b repeats a value: 1, 2, 1.0"),
     (('name = "b"', 'name = "b"\nknob = "k"\nvalues = 5'), "values = 5; give a list"),
     (('name = "b"', 'name = "b"\npreload = "/no/such.so"'), "/no/such.so does not exist"),
     (('baseline = "a"', 'blocks = "many"'), "blocks = 'many'; give a number"),

@@ -9,7 +9,7 @@ from conftest import TWIN, make_run, simulated_sweep, two_variants
 from ashlar_lab.experiment.model import Stop, Variant
 from ashlar_lab.fit.analysis import analyse
 from ashlar_lab.fit.cells import common_values
-from ashlar_lab.fit.difference import differences
+from ashlar_lab.fit.difference import UNDECIDED, differences
 from ashlar_lab.fit.precision import IN_A_ROW, enough, precise_enough
 from ashlar_lab.report import page
 
@@ -68,9 +68,11 @@ def swept(knob: str, values: tuple[str, ...], twin: float = 1.0):
 def test_two_stores_are_compared_at_equal_values_of_one_knob(knob, values, shared):
     (experiment, first), (later, second) = swept("growth", ("50", "100", "200")), swept(knob, values)
     found = differences(experiment, first, second, ["cpu_s"], 0.05, False, later)
-    assert [d.value for d in found if d.variant == "old"] == shared
+    assert [d.value for d in found if d.variant == "old" and d.ratio.n] == shared
+    assert [d.value for d in found if d.judged == UNDECIDED] == [v for v in ("50", "100", "200") if v not in shared], "the others are not left out"
     assert [d.value for d in found if d.variant == "new"] == [None]
-    assert bool(differences(experiment, first, second, ["cpu_s"], 0.05, True, later)) == ("100" in shared), "new / old at its middle value, 100"
+    (relative,) = differences(experiment, first, second, ["cpu_s"], 0.05, True, later)
+    assert bool(relative.ratio.n) == ("100" in shared), "new / old at its middle value, 100"
 
 
 def test_the_floor_of_a_second_store_is_found_at_its_own_middle_setting():

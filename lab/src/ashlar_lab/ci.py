@@ -3,7 +3,6 @@
 import contextlib
 import dataclasses
 import tempfile
-from collections import Counter
 from pathlib import Path
 
 from ashlar.errors import BadInput
@@ -12,14 +11,13 @@ from ashlar.said import say
 from ashlar_lab.experiment.check import checked
 from ashlar_lab.experiment.model import CHECK, Experiment, Variant
 from ashlar_lab.fit.analysis import analyse
-from ashlar_lab.fit.difference import UNDECIDED, WORSE, differences, within
+from ashlar_lab.fit.difference import UNDECIDED, WORSE, differences, failures, within
 from ashlar_lab.measure import machine, revisions
 from ashlar_lab.measure.session import measure
 from ashlar_lab.options import Judgement
 from ashlar_lab.report import ci as comments
 from ashlar_lab.report import page, units
-from ashlar_lab.store.database import Store, read_all, refuse_unlike
-from ashlar_lab.store.run import OK
+from ashlar_lab.store.database import Store, read_all, refuse_unknown, refuse_unlike
 
 # What the comment says of the machine.
 _MACHINE = ("cpu", "cpus", "memory gib", "kernel", "libc", "system", "time", "other processes")
@@ -37,6 +35,7 @@ def judge(asked: Judgement) -> int:
     if asked.stored:
         before = read_all([asked.stored])
         refuse_unlike(before[1], machine.describe(), f"cannot compare with {asked.stored}")
+        refuse_unknown(asked.metric, before[2], str(asked.stored))
         if len(before[0].variants) > 1 or before[0].sweeps():
             raise BadInput(f"{asked.stored} holds several variants or settings, and a baseline is one revision; make it again with --save")
     if asked.store:
@@ -59,32 +58,31 @@ def judge(asked: Judgement) -> int:
             raise KeyboardInterrupt
         _, here, runs = read_all([path])
         analysis, own = analyse(chosen, runs), contenders[-1].name
-        failures = _failures(runs, own, found[-1].name)
-        if asked.save and not failures:  # whole and at once: an interrupted or broken baseline must not take the place of a good one
+        failing = failures(runs, lambda arm: f"{arm.program} on {found[-1].name}" if arm.variant == own else None)
+        if asked.save and not failing:  # whole and at once: an interrupted or broken baseline must not take the place of a good one
             put(asked.save, path.read_bytes())
     if not asked.base and not asked.stored:
-        if failures:
-            say(f"nothing is stored in {asked.save}: {failures[0]}", error=True)
+        if failing:
+            say(f"nothing is stored in {asked.save}: {failing[0]}", error=True)
             return 1
         say(f"stored {units.number(analysis.blocks)} blocks of {found[-1].name} ({found[-1].short}) in {asked.save}", error=True)
         return 0
+    if not failing:
+        refuse_unknown(asked.metric, runs, found[-1].name)
     if asked.stored:
         _refuse_other_work(before[0], chosen, asked.stored)
         older = [dataclasses.replace(r, variant="head") for r in before[2] if r.role != CHECK]
         shown, of_base = differences(chosen, older, runs, asked.metric, asked.threshold, False), (analyse(chosen, older), "head")
     else:
         shown, of_base = within(chosen, runs, asked.metric, asked.threshold), (analysis, contenders[0].name)
-    if not shown and not failures:
-        known = ", ".join(analysis.metrics)
-        raise BadInput(f"no metric to judge; {'these programs have ' + known if known else 'nothing was measured'}")
     told = page.build(chosen, here, runs, analysis)
     levels = {(d.program, d.metric): tuple(units.level(a.level(d.program, variant, d.metric)) for a, variant in (of_base, (analysis, own))) for d in shown}
-    text = comments.markdown(shown, failures, asked.threshold, found[0].short if asked.base else asked.stored.name, found[-1].short, f"{analysis.blocks} blocks, {analysis.runs} runs.",
-                             told.warnings, [(k, v) for k, v in told.machine if k in _MACHINE], levels)
+    text = comments.markdown(shown, failing, asked.threshold, found[0].short if asked.base else asked.stored.name, found[-1].short, f"{analysis.blocks} blocks, {analysis.runs} runs.",
+                             told.warnings, [(k, v) for k, v in told.machine if k in _MACHINE], levels, at_once=not asked.stored)
     say(text, end="")
     if asked.markdown:
         put(asked.markdown, text)
-    if failures or any(d.judged == WORSE for d in shown):
+    if failing or any(d.judged == WORSE for d in shown):
         return 1
     return 3 if asked.strict and any(d.judged == UNDECIDED for d in shown) else 0
 
@@ -96,11 +94,3 @@ def _refuse_other_work(before: Experiment, now: Experiment, path: Path) -> None:
 
     if work(before) != work(now):
         raise BadInput(f"{path} was measured with other programs ({', '.join(p.name for p in before.programs)}) or options; make it again with --save")
-
-
-def _failures(runs, head: str, name: str) -> list[str]:
-    """Of the revision that is judged, program by program."""
-    own = [r for r in runs if r.variant == head]
-    whole = Counter(r.program for r in own)
-    bad = Counter((r.program, r.reason) for r in own if r.state != OK)
-    return [f"{count} of {whole[program]} runs of {program} on {name}: {reason}" for (program, reason), count in bad.items()]

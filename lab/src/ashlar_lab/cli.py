@@ -106,20 +106,22 @@ def diff(
     """Compare two stores of one machine, for CI.
 
     Exit status 1 when some interval lies wholly beyond the threshold on the worse side, and its value by more than the baseline
-    differs from itself; 0 otherwise, 2 for bad input.
+    differs from itself, or when what succeeded in the first store only fails in the second; 0 otherwise, 2 for bad input.
 
     \b
     ashlar-lab diff main.ashlar branch.ashlar --threshold 0.05
     """
     from ashlar_lab.fit.difference import WORSE, differences
     from ashlar_lab.report import difference
-    from ashlar_lab.store.database import read_all, refuse_unlike
+    from ashlar_lab.store.database import read_all, refuse_unknown, refuse_unlike
 
     experiment, machine, runs = read_all([first])
     later, machine_second, runs_second = read_all([second])
     refuse_unlike(machine, machine_second, f"cannot compare {second} with {first}")
+    refuse_unknown(metric, runs, str(first))
+    refuse_unknown(metric, runs_second, str(second))
     found = differences(experiment, runs, runs_second, metric, threshold, relative, later)
-    if not found:
+    if not any(d.ratio.n or d.failed for d in found):
         raise BadInput(f"{first} and {second} have no arm and metric in common; measure the same programs and variants")
     say(difference.text(found, threshold, str(first), str(second)))
     raise typer.Exit(1 if any(d.judged == WORSE for d in found) else 0)

@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterator
 
 from ashlar.errors import BadInput
-from ashlar_lab.experiment.model import PERCENTILES, SLOWER_LEAST, Experiment, slower
+from ashlar_lab.experiment.model import PERCENTILES, SLOWER_LEAST, Experiment, quantity, slower
 
 TIME_METRICS = ("cpu_s", "wall_s", "user_s", *PERCENTILES)
 HEADLINES = ("contrasts", "side-by-side", "ratios", "programs", "curves")
@@ -34,7 +34,7 @@ def _rules_of_parts(experiment: Experiment) -> Iterator[tuple[object, str]]:
         if v.values:
             yield len(set(v.values)) > 1, (f"the knob {v.knob} of {v.name} has one value ({v.values[0]}); "
                                            "give at least two (seven or more for a curve), or put it into the settings")
-            yield len(set(v.values)) == len(v.values), f"the knob {v.knob} of {v.name} repeats a value: {', '.join(v.values)}"
+            yield len(set(map(quantity, v.values))) == len(v.values), f"the knob {v.knob} of {v.name} repeats a value: {', '.join(v.values)}"
         for p in experiment.programs:
             yield p.command or v.command, f"{p.name} has no command under {v.name}; give the program or the variant a command"
 
@@ -46,6 +46,9 @@ def _rules_of_metrics(experiment: Experiment) -> Iterator[tuple[object, str]]:
     for contrast in experiment.contrasts:
         for name in (contrast.variant, contrast.against):
             yield name in names, f"the contrast {contrast.name!r} has {name!r}, which is no variant; choose among {', '.join(names)}"
+            for p in experiment.programs:
+                yield contrast.name not in p.goals or not experiment.variant(name).values, (
+                    f"{p.name} has a goal for {contrast.name!r}, and {name} has a knob: curves compare variants with a knob; leave out the goal, or the knob")
     for name in experiment.headline:
         yield name in HEADLINES, f"headline has {name!r}; give some of {', '.join(HEADLINES)}"
     yield not time.endswith("_ms") or all(p.server for p in experiment.programs), f"time = {time!r} is a latency; only servers have one"

@@ -83,7 +83,7 @@ class Variant:
 
     def value_at(self, knob: str | None, value: str) -> str | None:
         """How this variant writes that value of that knob; None where it has not both. `1` and `1.0` are one value."""
-        return next((own for own in self.values if self.knob == knob and _quantity(own) == _quantity(value)), None)
+        return next((own for own in self.values if self.knob == knob and quantity(own) == quantity(value)), None)
 
 
 @dataclass(frozen=True)
@@ -195,7 +195,8 @@ class Experiment:
         return typed.read(Experiment, json.loads(text), "the experiment")
 
 
-def _quantity(value: str) -> float | str:
+def quantity(value: str) -> float | str:
+    """What a value of a knob is compared by."""
     try:
         return float(value)
     except ValueError:

@@ -6,16 +6,20 @@ compared instead, which cancels a machine that was slower on one of the days. Of
 is compared with itself.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+import numpy as np
+
 from ashlar_lab.experiment.model import MAIN, Arm, Experiment
-from ashlar_lab.fit.across import POPULATION
+from ashlar_lab.fit.across import POPULATION, differ
 from ashlar_lab.fit.cells import Cells
 from ashlar_lab.fit.floor import floor_of, surely_above, surely_below
-from ashlar_lab.fit.ratios import comparisons, metrics_of
-from ashlar_lab.fit.trimmed import Estimate, Trimmed, exp_estimate, mean, of_means, summed, trimmed
-from ashlar_lab.store.run import Run
+from ashlar_lab.fit.ratios import comparisons
+from ashlar_lab.fit.trimmed import Estimate, Trimmed, exp_estimate, mean, nothing, of_means, summed, trimmed
+from ashlar_lab.store.run import OK, Run
+from ashlar_lab.store.table import Table
 
 WORSE, BETTER, UNDECIDED, SAME = "worse", "better", "undecided", "within threshold"
 
@@ -23,7 +27,8 @@ WORSE, BETTER, UNDECIDED, SAME = "worse", "better", "undecided", "within thresho
 @dataclass(frozen=True)
 class Difference:
     """Second store over first for one metric of one arm. `judged` looks at the interval, never at the mean alone, and at the noise
-    floor: how far the A/A arm, of the noisier store where there are two, differs from 1."""
+    floor: how far the A/A arm, of the noisier store where there are two, differs from 1. `failed` says how runs failed that used to succeed: there is
+    no ratio then, and it is worse."""
 
     program: str
     variant: str
@@ -32,40 +37,57 @@ class Difference:
     ratio: Estimate
     floor: float
     judged: str
+    failed: str = ""
 
 
 def differences(experiment: Experiment, first: Sequence[Run], second: Sequence[Run], metrics: Sequence[str] | None,
                 threshold: float, relative: bool, later: Experiment | None = None) -> list[Difference]:
-    """Every arm that both stores have. `threshold` is a fraction: 0.05 lets 5 % pass. `later` describes the second store where it is another
-    experiment."""
+    """Every arm of the first store; what the second one lacks is undecided. `threshold` is a fraction: 0.05 lets 5 % pass. `later` describes the
+    second store where it is another experiment."""
     later = later or experiment
     a, b = Cells(first), Cells(second)
     arms = [arm for arm in experiment.arms() if arm.role == MAIN and not (relative and arm.variant == experiment.baseline)]
+    asked = {arm: [arm, *([_of_baseline(experiment, arm)] if relative else [])] for arm in arms}
+    same = {arm: [_same(experiment, one, later) for one in own] for arm, own in asked.items()}
 
-    def ratio(arm: Arm, metric: str) -> Estimate | None:
-        asked = (arm, _of_baseline(experiment, arm)) if relative else (arm,)
-        same = [_same(experiment, one, later) for one in asked]
-        return _between_machines(_side(a, metric, asked), _side(b, metric, same)) if all(same) else None
+    def ratio(arm: Arm, metric: str) -> Estimate:
+        found = _between_machines(_side(a, metric, asked[arm]), _side(b, metric, same[arm])) if all(same[arm]) else None
+        return found or nothing()
 
-    return _differences([(experiment, a), (later, b)], metrics, threshold, arms, ratio)
+    def failed(arm: Arm) -> str:
+        gone = {there: here.label() for here, there in zip(asked[arm], same[arm]) if there and a.succeeded(here) and b.succeeded(there) is False}
+        return "; ".join(failures(second, gone.get)) if gone else ""
+
+    return _differences([(experiment, a), (later, b)], metrics, threshold, {arm: failed(arm) for arm in arms}, ratio)
 
 
 def within(experiment: Experiment, runs: Sequence[Run], metrics: Sequence[str] | None, threshold: float) -> list[Difference]:
     """Every variant against the baseline in the same blocks: the paired ratio, judged as a difference of stores is."""
     cells = Cells(runs)
     arms = {Arm(program, variant, value): pair for program, variant, value, *pair in comparisons(experiment)}
+    return _differences([(experiment, cells)], metrics, threshold, dict.fromkeys(arms, ""), lambda arm, metric: cells.asked_ratio(metric, *arms[arm]))
 
-    return _differences([(experiment, cells)], metrics, threshold, arms, lambda arm, metric: cells.ratio(metric, *arms[arm]))
+
+def failures(runs: Sequence[Run], named: Callable[[Arm], str | None]) -> list[str]:
+    """How many runs failed of those whose arm gets a name, and why, a sentence for each name and reason."""
+    table = Table.of(runs)
+    kinds, counts = np.unique(np.stack([table.arm, table.state, table.reason], axis=1), axis=0, return_counts=True)
+    whole, bad = Counter(), Counter()
+    for (arm, state, reason), n in zip(kinds.tolist(), counts.tolist()):
+        if name := named(table.arms[arm]):
+            whole[name] += n
+            bad[name, table.reasons[reason]] += n if table.states[state] != OK else 0
+    return [f"{count} of {whole[name]} runs of {name}: {reason}" for (name, reason), count in bad.items() if count]
 
 
-def _differences(stores: Sequence[tuple[Experiment, Cells]], metrics: Sequence[str] | None, threshold: float, arms: Iterable[Arm], ratio_of: Callable) -> list[Difference]:
-    """Of every arm and metric that has a ratio; the metrics are the first store's time and space where none are named and all stores have them."""
+def _differences(stores: Sequence[tuple[Experiment, Cells]], metrics: Sequence[str] | None, threshold: float, arms: Mapping[Arm, str],
+                 ratio_of: Callable[[Arm, str], Estimate]) -> list[Difference]:
+    """Of every arm, with how its runs failed, and every metric; the metrics are the first store's time and space where none are named. What is asked
+    and has no ratio is undecided: a gate that leaves it out would let it pass."""
     experiment = stores[0][0]
-    known = [metrics_of(experiment, cells.table) for _, cells in stores]
-    usual = [m for m in dict.fromkeys((experiment.time_metric, experiment.space_metric)) if all(m in of_store for of_store in known)]
-    floors = {metric: max(floor_of(own, cells, metric) for own, cells in stores) for metric in metrics or usual}
-    return [Difference(*arm[:3], metric, ratio, floor, _judged(ratio, threshold, metric.endswith("_per_s"), floor))
-            for arm in arms for metric, floor in floors.items() if (ratio := ratio_of(arm, metric))]
+    floors = {metric: max(floor_of(own, cells, metric) for own, cells in stores) for metric in metrics or dict.fromkeys((experiment.time_metric, experiment.space_metric))}
+    return [Difference(*arm[:3], metric, ratio := ratio_of(arm, metric), floor, WORSE if failed else _judged(ratio, threshold, metric.endswith("_per_s"), floor), failed)
+            for arm, failed in arms.items() for metric, floor in floors.items()]
 
 
 def _of_baseline(experiment: Experiment, arm: Arm) -> Arm:
@@ -98,7 +120,7 @@ def _between_machines(first: dict[str, Trimmed], second: dict[str, Trimmed]) -> 
     each = [summed([second[m], first[m].negated()]) for m in both]
     each = [replace(e, freedom=int(e.freedom)) for e in each]
     n = min(sum(side[m].n for m in both) for side in (first, second))
-    known = len(each) < POPULATION and all(e.freedom >= 1 for e in each)
+    known = len(each) < POPULATION and all(e.freedom >= 1 for e in each) and not differ(each)
     means = mean(each, n) if known else of_means([e.mean for e in each], n)
     return exp_estimate(means)
 

@@ -8,7 +8,7 @@ import os
 import sqlite3
 import tempfile
 import zlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from ashlar.errors import BadInput
@@ -194,6 +194,15 @@ def refuse_unlike(first: dict, second: dict, what: str) -> None:
         if first.get(key) != second.get(key):
             raise BadInput(f"{what}: the machines differ in {key} ({first.get(key)!r} against {second.get(key)!r}); "
                            "measure both on one machine")
+
+
+def refuse_unknown(metrics: Sequence[str] | None, runs: Sequence[Run], name: str) -> None:
+    """A metric that is asked for is one of runs that succeeded, where any did."""
+    table = Table.of(runs)
+    known = table.metrics()
+    for metric in metrics or ():
+        if metric not in known and table.good().any():
+            raise BadInput(f"no run of {name} has the metric {metric!r}; give some of {', '.join(sorted(known))}")
 
 
 def read_all(paths: Iterable[Path]) -> tuple[Experiment, dict, Runs]:
