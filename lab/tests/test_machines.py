@@ -5,7 +5,7 @@ import math
 
 import numpy as np
 import pytest
-from conftest import make_run, noisy, two_variants
+from conftest import TWIN, make_run, noisy, two_variants
 from fleet import Fleet, coverage
 from scale import measure as measure_scale
 
@@ -13,7 +13,7 @@ from ashlar_lab.fit.across import POPULATION, across, differ
 from ashlar_lab.fit.analysis import analyse
 from ashlar_lab.fit.difference import differences
 from ashlar_lab.fit.trimmed import trimmed
-from ashlar_lab.report import exports, html, markdown, page
+from ashlar_lab.report import exports, html, markdown, page, words
 
 FACTS = {"cpu": "simulated", "time": "2000-01-01T00:00:00Z", "contenders": {}}
 
@@ -106,8 +106,8 @@ def swept(rng, machines, blocks, effect=0.0):
         for name, c, factor in (("old", 60, 1.0), ("new", 45, 0.9 * own[m])):
             noise = noisy(rng, 7, 0.02, 0.03)
             for k, gap in enumerate((10, 16, 25, 40, 63, 100, 160)):
-                time = (1.3 + 40 / gap) * factor * speed[m] * noise[k]
-                runs.append(make_run(block, "p", name, str(k), time, (c + gap) * np.exp(rng.normal(0, 0.0005)), machine=f"m{m:02}"))
+                both = (1.3 + 40 / gap) * factor * speed[m] * noise[k], (c + gap) * np.exp(rng.normal(0, 0.0005))
+                runs += [make_run(block, "p", name, str(k), *both, role, machine=f"m{m:02}") for role in (("main", TWIN) if (name, k) == ("old", 3) else ("main",))]
     return experiment, runs, speed
 
 
@@ -132,12 +132,42 @@ def test_curves_of_many_machines_compare_as_if_at_one_speed(machines, blocks, ef
 def test_two_stores_of_several_machines_are_compared_machine_by_machine():
     def runs(factor, seed):
         rng = np.random.default_rng(seed)
-        return [make_run(b, "p", v, None, (1.0 if b % 2 else 4.0) * factor * float(noisy(rng, 1, 0.01, 0)[0]), 50, machine="a" if b % 2 else "b")
-                for b in range(24 if seed else 21) for v in ("old", "new")]
+        return [make_run(b, "p", v, None, (1.0 if b % 2 else 4.0) * factor * float(noisy(rng, 1, 0.01, 0)[0]), 50, role, machine="a" if b % 2 else "b")
+                for b in range(24 if seed else 21) for v, role in (("old", "main"), ("new", "main"), ("old", TWIN))]
 
     experiment = two_variants()
     (found, *_) = differences(experiment, runs(1.0, 0), runs(1.2, 1), ["cpu_s"], 0.05, False)
     assert found.judged == "worse" and found.ratio.value == pytest.approx(1.2, rel=0.02) and found.ratio.high < 1.25
+
+
+def contradictory(machines: int, lie: float = 1.0, blocks: int = 10):
+    """Two programs of the same ratio; of the first, the last machine's ratio is `lie` times the others'."""
+    rng = np.random.default_rng(1)
+    experiment = two_variants(programs=("p", "q"))
+    runs = [make_run(b, p, v, None, factor * np.exp(rng.normal(0, 0.01)), 50, role, machine=f"m{b % machines}")
+            for b in range(blocks * machines) for p in ("p", "q") for v, role, factor in
+            (("old", "main", 1.0), ("new", "main", 0.7 * (lie if p == "p" and b % machines == machines - 1 else 1.0)), ("old", TWIN, 1.0))]
+    return experiment, runs
+
+
+@pytest.mark.parametrize("machines", [2, 4])
+def test_machines_that_contradict_each_other_about_a_program_have_no_common_mean_over_programs(machines):
+    for lie, sure in ((1.0, True), (1.3, False)):
+        experiment, runs = contradictory(machines, lie)
+        analysis = analyse(experiment, runs)
+        (summary,) = [s for s in analysis.summaries if s.metric == "cpu_s"]
+        assert (summary.ratio.high / summary.ratio.low < 1.03) == sure, "the t over machines knows that they differ"
+        said = next(s for s in words.verdict(experiment, analysis) if s.startswith("new, CPU time"))
+        assert ("which is better" in said) == sure and ("no verdict, because the ratio depends on the machine for p (geometric mean" in said) != sure
+
+
+def test_two_stores_of_machines_that_contradict_each_other_have_no_common_difference():
+    """One machine became slower by half and the other did not."""
+    experiment, before = contradictory(2)
+    after = [dataclasses.replace(r, metrics={**r.metrics, "cpu_s": r.metrics["cpu_s"] * (1.5 if r.machine == "m1" else 1.02)}) for r in before]
+    slower = [dataclasses.replace(r, metrics={**r.metrics, "cpu_s": r.metrics["cpu_s"] * 1.5}) for r in before]
+    assert {d.judged for d in differences(experiment, before, after, ["cpu_s"], 0.05, False)} == {"undecided"}
+    assert {d.judged for d in differences(experiment, before, slower, ["cpu_s"], 0.05, False)} == {"worse"}
 
 
 def test_the_report_says_which_machines_how_they_differ_and_who_disagrees():

@@ -90,14 +90,15 @@ def ratios(experiment: Experiment, cells: Cells, metrics: Sequence[str]) -> list
 
 def over_programs(cells: Cells, metric: str, arms: Sequence[tuple[Arm, Arm]]) -> Estimate:
     """The geometric mean of the ratios of pairs of arms, one for each program; each has one. It describes these programs, not a
-    population of programs. With machines that stand for others each machine gives one mean over the programs, as whatever it favours it may
-    favour in all of them."""
+    population of programs. With machines that stand for others, or that contradict each other about a program, each machine gives one mean over
+    the programs, as whatever it favours it may favour in all of them."""
     by_arms = [cells.log_ratios(metric, first, second) for first, second in arms]
     shared = set.intersection(*map(set, by_arms))
-    if len(shared) < POPULATION:
+    if len(shared) < 2 or len(shared) < POPULATION and all(agree(groups.values()) for groups in by_arms):
         parts = [cells.log_ratio(metric, first, second) for first, second in arms]
         return exp_estimate(mean(parts, min(p.n for p in parts)))
-    over = np.mean([means([groups[machine] for machine in sorted(shared)]) for groups in by_arms], axis=0)
+    with np.errstate(invalid="ignore"):
+        over = np.mean([means([groups[machine] for machine in sorted(shared)]) for groups in by_arms], axis=0)
     return exp_estimate(of_means(over, min(sum(map(len, groups.values())) for groups in by_arms)))
 
 

@@ -144,12 +144,14 @@ def _ratio_sentences(experiment: Experiment, analysis: Analysis) -> list[str]:
             floor = analysis.floor(metric)
             summary = next((s for s in analysis.summaries if s.variant == variant.name and s.metric == metric), None)
             of_variant = [r for r in analysis.ratios if r.variant == variant.name and r.metric == metric]
+            depending = [r for r in of_variant if fleet.depends(analysis, r.program, r.variant, r.at_value, metric)]
             if summary:
-                found.append(f"{variant.name}, {units.in_sentence(metric)}: {_judged(summary.ratio, experiment.baseline, floor, metric)} "
+                judged = _judged(summary.ratio, experiment.baseline, floor, metric, ", ".join(r.program for r in depending))
+                found.append(f"{variant.name}, {units.in_sentence(metric)}: {judged} "
                              f"(geometric mean over {units.counted(summary.programs, 'program')}).{_exceptions(of_variant, metric, floor)}")
                 continue
             for r in of_variant:
-                if not fleet.depends(analysis, r.program, r.variant, r.at_value, metric):  # that is said machine by machine
+                if r not in depending:  # that is said machine by machine
                     at = f" at {variant.knob}={r.at_value}" if r.at_value else ""
                     found.append(f"{variant.name}{at}, {units.in_sentence(metric)}: {_judged(r.ratio, experiment.baseline, floor, metric)}.")
     return found
@@ -166,6 +168,8 @@ def _judged(e: Estimate, baseline: str, floor: float, metric: str, depending: st
     if e.high > _SAYS_NOTHING * e.low and not e.excludes(1.0):
         return f"{told}, but the interval is too wide to say anything; add blocks"
     told += f", 95 % interval {units.ratio(e.low, d)} to {units.ratio(e.high, d)}"
+    if depending:
+        return f"{told}: no verdict, because the ratio depends on the machine for {depending}"
     if not e.excludes(1.0):
         if e.low > 0.95 and e.high < 1.05 and floor < 0.05:
             return f"{told}: no difference shown, and one above {units.percent(max(e.high - 1, 1 - e.low, floor, 0.001), signed=False)} is ruled out"
