@@ -16,7 +16,7 @@ from ashlar.errors import BadInput
 from ashlar.memory import launcher
 from ashlar_lab import variants
 from ashlar_lab.experiment.model import CHECK, Arm, Experiment
-from ashlar_lab.measure import cgroup, figures, serve
+from ashlar_lab.measure import cgroup, figures, pages, serve
 from ashlar_lab.measure.turns import Turn
 from ashlar_lab.store.run import CRASHED, OK, TIMED_OUT, WRONG_LIBRARY, WRONG_OUTPUT, Run
 
@@ -42,7 +42,8 @@ def run_arm(experiment: Experiment, arm: Arm, block: int, position: int, expecte
     program, variant = experiment.program(arm.program), experiment.variant(arm.variant)
     port = serve.choose_port(program.server) if program.server else None
     start = variants.start_of(program, variant, arm.value, port)
-    padding = random.Random(f"{experiment.seed}:{block}:{position}:padding").randrange(_PADDING_MAX)
+    chance = random.Random(f"{experiment.seed}:{block}:{position}:padding")
+    padding = chance.randrange(_PADDING_MAX)
     traced = arm.role == CHECK and not program.server
     group = cgroup.MemoryGroup()
     load, started = os.getloadavg()[0], time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
@@ -54,8 +55,10 @@ def run_arm(experiment: Experiment, arm: Arm, block: int, position: int, expecte
             environment["PATH"] = f"{start.path}:{os.environ.get('PATH', os.defpath)}"
         if turn:
             environment[TAKES_TURNS] = "1"
+        directory = variant.directory or program.directory
+        pages.renew(pages.programs(start.command, environment.get("PATH", os.defpath), directory), chance)
         process = launcher.start(start.command, result=folder / "observed", environment=environment, output=folder / "output", errors=folder / "errors",
-                                 directory=variant.directory or program.directory, preload=start.preload, library=start.library, cgroup=group.entry,
+                                 directory=directory, preload=start.preload, library=start.library, cgroup=group.entry,
                                  period_us=int(1e6 / experiment.sample_hz), timeout_s=program.timeout_s, trace=traced,
                                  grace_s=program.server.stop_timeout_s if program.server else 0.5, turns_fd=turn.fd if turn else None)
         if turn:

@@ -1,0 +1,46 @@
+"""Other memory for the files of a program, before each run.
+
+The system keeps the pages of an executable file in memory, and where they lie decides how fast the program runs. Left alone they stay from run to run, so
+that all blocks have the same good or bad luck, and no interval shows it (docs/notes/lab-statistics.md, "What blocks do not show").
+"""
+
+import contextlib
+import mmap
+import os
+import random
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+# So much memory, at most, is taken while the pages are read again. Without it the system would often give the same ones.
+_ASIDE_MAX_BYTES = 128 << 20
+_READ_BYTES = 1 << 20
+
+
+def programs(command: Sequence[str], search: str, directory: str | None) -> list[Path]:
+    """The compiled programs that a command names: its first word, looked for in `search` as a shell does, and others that are their path, such as the
+    interpreter that a script is told to start."""
+    named = [Path(folder) / command[0] for folder in search.split(os.pathsep)] if "/" not in command[0] else []
+    named += [Path(directory or ".") / word for word in command if "/" in word]
+    return list(dict.fromkeys(path.resolve() for path in named if _is_compiled(path)))
+
+
+def renew(files: Iterable[Path], chance: random.Random) -> None:
+    """Drop the pages of files and read them again into others. What another process runs just now keeps its pages, and so does a file in memory (tmpfs)."""
+    for path in files:
+        size = chance.randrange(_ASIDE_MAX_BYTES // mmap.PAGESIZE) + 1
+        with mmap.mmap(-1, size * mmap.PAGESIZE) as aside:
+            for page in range(size):
+                aside[page * mmap.PAGESIZE] = 1
+            with contextlib.suppress(OSError), path.open("rb", buffering=0) as file:
+                os.fsync(file.fileno())  # pages that are not written out yet stay
+                os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+                while file.read(_READ_BYTES):
+                    pass
+
+
+def _is_compiled(path: Path) -> bool:
+    with contextlib.suppress(OSError, ValueError):
+        if path.is_file():
+            with path.open("rb") as file:
+                return file.read(4) == b"\x7fELF"
+    return False

@@ -1,0 +1,56 @@
+"""Each run finds the pages of its program in other places of memory."""
+
+import mmap
+import os
+import random
+import shutil
+import struct
+import sys
+from pathlib import Path
+
+import pytest
+
+from ashlar_lab.measure import pages
+
+_PFN = (1 << 55) - 1
+
+
+def frames(path: Path) -> list[int]:
+    """The physical pages of a file; zeros for who may not know them."""
+    with path.open("rb") as file, mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ, flags=mmap.MAP_SHARED) as mapped:
+        count = len(mapped) // mmap.PAGESIZE
+        assert sum(mapped[page * mmap.PAGESIZE] for page in range(count)) >= 0  # fetches them
+        start = next(int(line.split("-")[0], 16) for line in Path("/proc/self/maps").read_text().splitlines() if line.endswith(str(path)))
+        with open("/proc/self/pagemap", "rb", buffering=0) as pagemap:
+            pagemap.seek(start // mmap.PAGESIZE * 8)
+            return [entry & _PFN for entry in struct.unpack(f"{count}Q", pagemap.read(8 * count))]
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root is told where pages lie")
+def test_pages_lie_elsewhere_afterwards_and_the_file_is_the_same():
+    copy = Path(__file__).with_name("program.copy")  # not in /tmp, which may be in memory
+    try:
+        shutil.copy(os.path.realpath(sys.executable), copy)
+        content, before = copy.read_bytes(), frames(copy)
+        if not any(before):
+            pytest.skip("the system does not tell where pages lie, though this is root")
+        pages.renew([copy], random.Random(1))
+        after = frames(copy)
+        assert copy.read_bytes() == content
+        assert sum(a != b for a, b in zip(before, after)) > len(before) / 2
+    finally:
+        copy.unlink(missing_ok=True)
+
+
+def test_a_command_names_its_program_and_those_that_are_words_of_it_but_no_scripts(tmp_path):
+    script, own = tmp_path / "start.sh", tmp_path / "own"
+    script.write_text("#!/bin/sh\n")
+    own.write_bytes(b"\x7fELF...")
+    found = pages.programs(["./start.sh", "1", str(own), "./own", "own", "no/such"], "/nowhere", str(tmp_path))
+    assert found == [own]
+    assert pages.programs(["own", "own"], f"/nowhere:{tmp_path}", None) == [own]
+    assert pages.programs(["./own"], "", str(tmp_path)) == [own]
+
+
+def test_what_cannot_be_read_is_left_alone(tmp_path):
+    pages.renew([tmp_path / "gone"], random.Random(1))
