@@ -46,6 +46,7 @@ def test_a_command_names_its_program_and_those_that_are_words_of_it_but_no_scrip
     script, own = tmp_path / "start.sh", tmp_path / "own"
     script.write_text("#!/bin/sh\n")
     own.write_bytes(b"\x7fELF...")
+    own.chmod(0o755)
     found = pages.programs(["./start.sh", "1", str(own), "./own", "own", "no/such"], "/nowhere", str(tmp_path))
     assert found == [own]
     assert pages.programs(["own", "own"], f"/nowhere:{tmp_path}", None) == [own]

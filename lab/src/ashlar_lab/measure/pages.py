@@ -8,6 +8,7 @@ import contextlib
 import mmap
 import os
 import random
+import shutil
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
@@ -19,21 +20,18 @@ _READ_BYTES = 1 << 20
 def programs(command: Sequence[str], search: str, directory: str | None) -> list[Path]:
     """The compiled programs that a command names: its first word, looked for in `search` as a shell does, and others that are their path, such as the
     interpreter that a script is told to start."""
-    named = [Path(folder) / command[0] for folder in search.split(os.pathsep)] if "/" not in command[0] else []
-    named += [Path(directory or ".") / word for word in command if "/" in word]
+    first = shutil.which(command[0], path=search) if "/" not in command[0] else None
+    named = [*([Path(first)] if first else []), *(Path(directory or ".") / word for word in command if "/" in word)]
     return list(dict.fromkeys(path.resolve() for path in named if _is_compiled(path)))
 
 
 def renew(files: Iterable[Path], chance: random.Random) -> None:
     """Drop the pages of files and read them again into others. What another process runs just now keeps its pages, and so does a file in memory (tmpfs)."""
     for path in files:
-        size = chance.randrange(_ASIDE_MAX_BYTES // mmap.PAGESIZE) + 1
-        with mmap.mmap(-1, size * mmap.PAGESIZE) as aside:
-            for page in range(size):
-                aside[page * mmap.PAGESIZE] = 1
-            with contextlib.suppress(OSError), path.open("rb", buffering=0) as file:
-                os.fsync(file.fileno())  # pages that are not written out yet stay
-                os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+        with contextlib.suppress(OSError), path.open("rb", buffering=0) as file:
+            os.fsync(file.fileno())  # pages that are not written out yet stay
+            os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+            with mmap.mmap(-1, chance.randrange(_ASIDE_MAX_BYTES) + 1, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | mmap.MAP_POPULATE):
                 while file.read(_READ_BYTES):
                     pass
 
