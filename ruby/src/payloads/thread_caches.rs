@@ -268,10 +268,9 @@ impl ThreadCaches {
             };
             // SAFETY: the cache was in the list, and its links are used with the lock held.
             unsafe {
-                let this = this.as_ptr();
-                listed = (*this).next;
-                (*this).previous = None;
-                (*this).next = list.replace(NonNull::new_unchecked(this));
+                listed = (*this.as_ptr()).next;
+                (*this.as_ptr()).previous = None;
+                (*this.as_ptr()).next = list.replace(this);
             }
         }
     }

@@ -35,8 +35,6 @@ const MARKINGS_TO_OLD: f64 = 3.0;
 pub(super) struct Rent {
     /// When the latest collection started: the costs until then, and what the heap kept.
     at_latest: Option<Point>,
-    /// That was before the fork of this process.
-    was_forked: bool,
     minors: Minors,
     /// The least time per cell that a minor collection has taken. It had the most cells for
     /// its roots, so this is about what a further cell takes.
@@ -195,7 +193,6 @@ impl Default for Rent {
     fn default() -> Self {
         Self {
             at_latest: None,
-            was_forked: false,
             minors: Minors::default(),
             least_ns_per_cell: f64::INFINITY,
             major: Price::default(),
@@ -207,7 +204,6 @@ impl Default for Rent {
 impl Rent {
     /// This process has just been forked, and its CPU time begins at 0.
     pub(super) fn begin_in_child(&mut self) {
-        self.was_forked = true;
         if let Some(at_latest) = &mut self.at_latest {
             at_latest.costs.process_ns = 0;
         }
@@ -226,7 +222,6 @@ impl Rent {
             kept_cells: measure.kept_cells,
             old_cells: measure.old_cells,
         };
-        let was_forked = std::mem::take(&mut self.was_forked);
         let before = self.at_latest.replace(point);
         // A child that nobody has told ([`Rent::begin_in_child`]) may have taken less than its parent had.
         let Some(before) = before.filter(|at| at.costs.process_ns <= costs.process_ns) else {
@@ -237,8 +232,8 @@ impl Rent {
             .collecting_ns
             .saturating_sub(before.costs.collecting_ns) as f64;
         match latest {
-            // How much the parent was handed in which time is not known.
-            Scope::Minor if was_forked => {}
+            // Before the fork of this process. How much the parent was handed in which time is not known.
+            Scope::Minor if before.costs.process_ns == 0 => {}
             Scope::Minor => self.note_minor(&before, measure, collecting_ns, process_ns),
             Scope::Major => self.major.note(collecting_ns, measure.unsettled_cells()),
             Scope::Full => self.full.note(collecting_ns, measure.kept_cells),
