@@ -34,8 +34,8 @@ def test_pages_lie_elsewhere_afterwards_and_the_file_is_the_same():
         content, before = copy.read_bytes(), frames(copy)
         if not any(before):
             pytest.skip("the system does not tell where pages lie, though this is root")
-        pages.renew([copy], random.Random(1))
-        after = frames(copy)
+        with pages.renewed([copy], random.Random(1)):
+            after = frames(copy)
         assert copy.read_bytes() == content
         assert sum(a != b for a, b in zip(before, after)) > len(before) / 2
     finally:
@@ -53,5 +53,20 @@ def test_a_command_names_its_program_and_those_that_are_words_of_it_but_no_scrip
     assert pages.programs(["./own"], "", str(tmp_path)) == [own]
 
 
+def test_a_file_of_a_run_that_goes_on_keeps_its_pages(tmp_path, monkeypatch):
+    dropped = []
+    monkeypatch.setattr(os, "posix_fadvise", lambda *_: dropped.append(1))
+    (tmp_path / "own").write_bytes(b"\x7fELF...")
+    with pages.renewed([tmp_path / "own"], random.Random(1)):
+        assert len(dropped) == 1
+        with pages.renewed([tmp_path / "own"], random.Random(2)):
+            assert len(dropped) == 1
+        with pages.renewed([tmp_path / "own"], random.Random(3)):  # the first still goes on
+            assert len(dropped) == 1
+    with pages.renewed([tmp_path / "own"], random.Random(4)):
+        assert len(dropped) == 2
+
+
 def test_what_cannot_be_read_is_left_alone(tmp_path):
-    pages.renew([tmp_path / "gone"], random.Random(1))
+    with pages.renewed([tmp_path / "gone"], random.Random(1)):
+        pass

@@ -5,11 +5,13 @@ that all blocks have the same good or bad luck, and no interval shows it (docs/n
 """
 
 import contextlib
+import fcntl
+import io
 import mmap
 import os
 import random
 import shutil
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 # So much memory, at most, is taken while the pages are read again. Without it the system would often give the same ones.
@@ -25,15 +27,35 @@ def programs(command: Sequence[str], search: str, directory: str | None) -> list
     return list(dict.fromkeys(path.resolve() for path in named if _is_compiled(path)))
 
 
-def renew(files: Iterable[Path], chance: random.Random) -> None:
-    """Drop the pages of files and read them again into others. What another process runs just now keeps its pages, and so does a file in memory (tmpfs)."""
-    for path in files:
-        with contextlib.suppress(OSError), path.open("rb", buffering=0) as file:
-            os.fsync(file.fileno())  # pages that are not written out yet stay
-            os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
-            with mmap.mmap(-1, chance.randrange(_ASIDE_MAX_BYTES) + 1, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | mmap.MAP_POPULATE):
-                while file.read(_READ_BYTES):
-                    pass
+@contextlib.contextmanager
+def renewed(files: Iterable[Path], chance: random.Random) -> Iterator[None]:
+    """The files of a run that lasts as long as the context. Their pages are dropped and read again into others, unless a run of this machine that goes on uses the
+    file: it would wait for the disk in the middle. A file in memory (tmpfs), and what a process outside the lab runs just now, keep their pages."""
+    with contextlib.ExitStack() as held:
+        for path in files:
+            with contextlib.suppress(OSError):
+                file = held.enter_context(path.open("rb", buffering=0))
+                if _is_alone(file):
+                    _renew(file, chance)
+                fcntl.flock(file, fcntl.LOCK_SH)
+        yield
+
+
+def _is_alone(file: io.FileIO) -> bool:
+    """Whether no other run holds the file. If so, one that begins now waits."""
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _renew(file: io.FileIO, chance: random.Random) -> None:
+    os.fsync(file.fileno())  # pages that are not written out yet stay
+    os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+    with mmap.mmap(-1, chance.randrange(_ASIDE_MAX_BYTES) + 1, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | mmap.MAP_POPULATE):
+        while file.read(_READ_BYTES):
+            pass
 
 
 def _is_compiled(path: Path) -> bool:

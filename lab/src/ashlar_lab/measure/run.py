@@ -56,20 +56,20 @@ def run_arm(experiment: Experiment, arm: Arm, block: int, position: int, expecte
         if turn:
             environment[TAKES_TURNS] = "1"
         directory = variant.directory or program.directory
-        pages.renew(pages.programs(start.command, environment.get("PATH", os.defpath), directory), chance)
-        process = launcher.start(start.command, result=folder / "observed", environment=environment, output=folder / "output", errors=folder / "errors",
-                                 directory=directory, preload=start.preload, library=start.library, cgroup=group.entry,
-                                 period_us=int(1e6 / experiment.sample_hz), timeout_s=program.timeout_s, trace=traced,
-                                 grace_s=program.server.stop_timeout_s if program.server else 0.5, turns_fd=turn.fd if turn else None)
-        if turn:
-            turn.began(process)
-        try:
-            served = serve.drive(process, program.server, port, folder) if program.server else None
-            process.wait()
-        except BaseException:
-            stop(process)
-            group.close()
-            raise
+        with pages.renewed(pages.programs(start.command, environment.get("PATH", os.defpath), directory), chance):
+            process = launcher.start(start.command, result=folder / "observed", environment=environment, output=folder / "output", errors=folder / "errors",
+                                     directory=directory, preload=start.preload, library=start.library, cgroup=group.entry,
+                                     period_us=int(1e6 / experiment.sample_hz), timeout_s=program.timeout_s, trace=traced,
+                                     grace_s=program.server.stop_timeout_s if program.server else 0.5, turns_fd=turn.fd if turn else None)
+            if turn:
+                turn.began(process)
+            try:
+                served = serve.drive(process, program.server, port, folder) if program.server else None
+                process.wait()
+            except BaseException:
+                stop(process)
+                group.close()
+                raise
         cgroup_peak, errors_tail = group.close(), _tail(folder / "errors")
         if process.returncode or not (folder / "observed").exists():
             raise BadInput(f"the launcher could not start {start.command[0]!r}: {errors_tail or f'exit {process.returncode}'}")
