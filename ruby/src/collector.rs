@@ -126,6 +126,12 @@ impl Collector {
         );
     }
 
+    /// This process has just been forked: what its parent was told, and had room for, is not its own.
+    pub(crate) fn begin_in_child(&self) {
+        self.warned_of_limit.set(false);
+        self.set_payloads_due();
+    }
+
     /// Warns once that live data does not fit into the memory limit.
     pub(crate) fn warn_when_over_limit(&self) {
         let pace = self.heap.pace();
@@ -133,7 +139,7 @@ impl Collector {
             return;
         };
         if pace.is_over_limit() && !self.warned_of_limit.replace(true) {
-            let resident_bytes = ashlar_heap::os::resident_bytes().unwrap_or(0);
+            let resident_bytes = self.heap.own_resident_bytes().unwrap_or(0);
             eprintln!(
                 "ashlar: memory_limit={} MiB: live data does not fit, {} MiB are in use after a full \
                  collection; the program goes on beyond the limit",

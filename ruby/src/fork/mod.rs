@@ -59,6 +59,7 @@ extern "C" fn ashlar_begin_child(collector: Held, thread: Value, runner: &mut Va
     caches.flush_own_and_shared();
     caches.give_back_those_of_parent();
     drop(caches);
+    collector.begin_in_child();
     heap_profile::note_numbers_in_child(&collector);
     code_cache::begin_in_child();
     if *runner != 0 && *runner != thread {

@@ -3,8 +3,9 @@
 //! A child shares pages with its parent and with other children, so RSS counts them many times.
 //! The system reports each process's part (PSS), but looks at all pages to do so. So a child asks
 //! again only when its CPU time has doubled, and first when asking takes at most a hundredth of
-//! its CPU time. With a memory limit, which most children would seem to be over, it asks at once.
-//! In between, what the child gains or loses is its own.
+//! its CPU time. With a memory limit, which most children would seem to be over, it asks at once, and
+//! then as often as that takes no more than this hundredth, because what others give up becomes the child's unseen.
+//! In between, what the child gains is its own, and what it loses was the child's in the proportion of all its pages.
 
 use crate::os;
 
@@ -20,10 +21,12 @@ pub(super) struct Forked {
     process_id: u32,
     /// This process was forked from one that used this heap.
     is_child: bool,
-    /// For a child of a process that used this heap: the CPU time at which it asks next.
-    asks_at_ns: Option<u64>,
-    /// How many of its resident bytes other processes answer for.
+    /// The CPU time at which it asked last, if it has.
+    asked_ns: Option<u64>,
+    /// How many of its resident bytes other processes answered for when it asked.
     elsewhere_bytes: usize,
+    /// All its resident bytes when it asked.
+    asked_resident_bytes: usize,
 }
 
 impl Forked {
@@ -46,13 +49,19 @@ impl Forked {
         let asking_ns = (resident_bytes / os::page_bytes()) as u64 * ASKING_NS_PER_PAGE;
         let worth_it_ns = asking_ns * FIRST_AT;
         if self.process_id != process_id {
-            let is_child = self.is_child || self.process_id != 0;
-            let first_ns = if is_limited { 0 } else { worth_it_ns };
-            self.asks_at_ns = is_child.then_some(first_ns);
+            self.is_child |= self.process_id != 0;
+            self.asked_ns = None;
             self.process_id = process_id;
         }
-        if self.asks_at_ns.is_some_and(|at_ns| process_ns >= at_ns) {
-            self.asks_at_ns = Some(worth_it_ns.max(2 * process_ns));
+        let asks_at_ns = match self.asked_ns {
+            None if is_limited => 0,
+            None => worth_it_ns,
+            Some(asked_ns) if is_limited => asked_ns + worth_it_ns,
+            Some(asked_ns) => worth_it_ns.max(2 * asked_ns),
+        };
+        if self.is_child && process_ns >= asks_at_ns {
+            self.asked_ns = Some(process_ns);
+            self.asked_resident_bytes = resident_bytes;
             self.elsewhere_bytes = proportional_bytes()
                 .map_or(0, |own_bytes| resident_bytes.saturating_sub(own_bytes));
         }
@@ -61,7 +70,12 @@ impl Forked {
 
     /// The same of the same process, as far as is known.
     pub(super) fn without_elsewhere(&self, resident_bytes: usize) -> usize {
-        resident_bytes.saturating_sub(self.elsewhere_bytes)
+        if resident_bytes >= self.asked_resident_bytes {
+            return resident_bytes - self.elsewhere_bytes;
+        }
+        let asked_bytes = self.asked_resident_bytes as u128;
+        let own_bytes = asked_bytes - self.elsewhere_bytes as u128;
+        (resident_bytes as u128 * own_bytes / asked_bytes) as usize
     }
 }
 
@@ -96,7 +110,18 @@ mod tests {
     }
 
     #[test]
-    fn a_child_with_a_memory_limit_asks_at_once_and_then_as_seldom_as_others() {
+    fn a_child_that_loses_more_than_its_part_still_answers_for_some() {
+        let mut forked = Forked::default();
+        forked.begin_in_child();
+        forked.own_bytes(8, 9000 * MS, 1000 * MIB, false, || Some(200 * MIB));
+        assert_eq!(forked.without_elsewhere(1000 * MIB), 200 * MIB);
+        assert_eq!(forked.without_elsewhere(700 * MIB), 140 * MIB);
+        assert_eq!(forked.without_elsewhere(1001 * MIB), 201 * MIB);
+        assert_eq!(forked.without_elsewhere(0), 0);
+    }
+
+    #[test]
+    fn a_child_with_a_memory_limit_asks_at_once_and_then_as_often_as_is_worth_it() {
         let mut forked = Forked::default();
         forked.begin_in_child();
         let asked = forked.own_bytes(8, MS, 100 * MIB, true, || Some(30 * MIB));
@@ -106,6 +131,10 @@ mod tests {
         assert_eq!(forked.without_elsewhere(110 * MIB), 40 * MIB);
         let asked = forked.own_bytes(8, 300 * MS, 100 * MIB, true, || Some(40 * MIB));
         assert_eq!(asked, 40 * MIB);
+        let later = forked.own_bytes(8, 550 * MS, 100 * MIB, true, || unreachable!());
+        assert_eq!(later, 40 * MIB);
+        let alone = forked.own_bytes(8, 560 * MS, 100 * MIB, true, || Some(100 * MIB));
+        assert_eq!(alone, 100 * MIB);
     }
 
     #[test]

@@ -41,7 +41,8 @@ impl<V: Vm> Heap<'_, V> {
         let mut state = self.state.borrow_mut();
         state.sweep.lists.forget_available();
         state.inherited = Inherited::default();
-        state.pacing.pace.begin_in_child();
+        let fresh_bytes = state.pacing.fresh_bytes();
+        state.pacing.pace.begin_in_child(fresh_bytes);
         state.pacing.forked.begin_in_child();
         state.sweep.moves.begin_in_child();
         self.shared.payloads.inherit(self.space());

@@ -132,9 +132,14 @@ impl<V: Vm> Heap<'_, V> {
         if is_limited && resident_bytes.is_some() {
             let block_bytes = self.shared.space.blocks.counts().in_use * BLOCK_BYTES;
             let here_bytes = measure.used_bytes - self.shared.payloads.elsewhere_bytes();
+            // Nothing is allocated into the holes of inherited blocks, so they are no room.
+            let free_bytes = match self.shared.payloads.inherits() {
+                true => 0,
+                false => block_bytes.saturating_sub(here_bytes),
+            };
             measure.residence = Some(Residence {
                 resident_bytes: own_bytes,
-                free_bytes: block_bytes.saturating_sub(here_bytes),
+                free_bytes,
             });
         }
         // The system may not say what CPU time the process has taken.
@@ -149,7 +154,7 @@ impl<V: Vm> Heap<'_, V> {
     }
 
     /// The resident memory that counts as this process's; `None` where the system does not say.
-    pub(super) fn own_resident_bytes(&self) -> Option<usize> {
+    pub fn own_resident_bytes(&self) -> Option<usize> {
         let resident_bytes = os::resident_bytes()?;
         let forked = self.state.borrow().pacing.forked;
         Some(forked.without_elsewhere(resident_bytes))

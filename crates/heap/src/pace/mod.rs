@@ -111,6 +111,9 @@ struct Settled {
     /// What major collections have left is worth a full collection, which follows: it may be settled
     /// garbage.
     is_suspicious: bool,
+    /// All that lived at a collection before a fork has settled, also what the program was about to drop. So the next
+    /// collection that looks at old cells is full.
+    has_what_passes: bool,
     settling: Settling,
 }
 
@@ -168,7 +171,7 @@ impl Pace {
     /// Changes the options; the next collection follows them.
     pub fn set_options(&mut self, options: PaceOptions) {
         self.options = options;
-        self.choose_nursery(options.nursery_bytes(self.nursery_bytes, self.old.left_bytes));
+        self.choose_nursery(options.nursery_bytes(self.chosen_nursery_bytes, self.old.left_bytes));
     }
 
     fn choose_nursery(&mut self, bytes: usize) {
@@ -294,20 +297,25 @@ impl Pace {
             }
         };
         let trades = self.options.weighs_cpu_time();
-        match measure.costs.zip(self.rent.full_ns(measure)) {
+        let is_due = match measure.costs.zip(self.rent.full_ns(measure)) {
             Some((costs, full_ns)) if trades => {
                 self.is_worth_before_fork(grown_bytes, &costs, full_ns)
             }
             _ => grown_bytes > self.settled_garbage_bytes(),
-        }
+        };
+        self.settled.has_what_passes |= is_due;
+        is_due
     }
 
-    /// This process has just been forked, and its CPU time begins at 0. What put off the parent's next
-    /// collection puts off none of the child's.
-    pub fn begin_in_child(&mut self) {
+    /// This process has just been forked, with `fresh_bytes` of its parent's, and its CPU time begins at 0. What put
+    /// off the parent's next collection puts off none of the child's, and what the parent has been handed brings
+    /// none about.
+    pub fn begin_in_child(&mut self, fresh_bytes: usize) {
         self.at_fork_ns = 0;
         self.rent.begin_in_child();
-        self.nursery_bytes = self.nursery_bytes.min(self.chosen_nursery_bytes);
+        self.settled.has_what_passes = false;
+        let child_nursery_bytes = fresh_bytes.saturating_add(self.chosen_nursery_bytes);
+        self.nursery_bytes = self.nursery_bytes.min(child_nursery_bytes);
     }
 
     fn is_worth_before_fork(&mut self, grown_bytes: usize, costs: &Costs, full_ns: f64) -> bool {
@@ -459,14 +467,16 @@ impl Pace {
             || measure.old_bytes() >= self.major_threshold_bytes()
             || rescans_limit.is_some_and(|limit| measure.rescanned_cells > limit);
         let (live, kept) = (self.old.left_bytes, measure.kept_bytes());
-        match (outgrown, self.limit.is_near(live, kept, self.nursery_bytes)) {
+        let scope = match (outgrown, self.limit.is_near(live, kept, self.nursery_bytes)) {
             (_, true) => {
                 self.limit.collections += usize::from(!outgrown);
                 Scope::Full
             }
             (true, false) => self.major_or_full(measure),
             (false, false) => Scope::Minor,
-        }
+        };
+        self.settled.has_what_passes &= scope != Scope::Full;
+        scope
     }
 
     /// Whether a collection that has to look at old cells is major or full.
@@ -474,8 +484,8 @@ impl Pace {
         // Garbage is not marked, so growth since the latest such collection does not count.
         let live_cells = measure.old_cells.min(self.old.left_cells);
         let would_save_little = measure.settled_cells < live_cells.div_ceil(2).max(1);
-        let is_full =
-            would_save_little || self.settled.is_suspicious || self.options.growth_max_bytes == 0;
+        let may_have_garbage = self.settled.is_suspicious || self.settled.has_what_passes;
+        let is_full = would_save_little || may_have_garbage || self.options.growth_max_bytes == 0;
         match is_full {
             true => Scope::Full,
             false => Scope::Major,
@@ -774,7 +784,7 @@ mod tests {
             let mut pace = pace_by_cost();
             assert!(pace.is_due_before_fork(&measure_at(2100, 100 * MIB, 10 * MIB)));
             if is_child {
-                pace.begin_in_child();
+                pace.begin_in_child(0);
             }
             assert_eq!(pace.is_due_before_fork(&before_fork), is_due);
         }
@@ -808,8 +818,48 @@ mod tests {
         let chosen_bytes = pace.nursery_bytes();
         pace.put_off(100 * MIB);
         assert_eq!(pace.nursery_bytes(), 100 * MIB);
-        pace.begin_in_child();
+        pace.begin_in_child(0);
         assert_eq!(pace.nursery_bytes(), chosen_bytes);
+    }
+
+    #[test]
+    fn what_the_parent_was_handed_brings_about_no_collection_of_its_child() {
+        let mut pace = pace_by_cost();
+        let chosen_bytes = pace.nursery_bytes();
+        pace.put_off(100 * MIB);
+        pace.begin_in_child(30 * MIB);
+        assert_eq!(pace.nursery_bytes(), 30 * MIB + chosen_bytes);
+        pace.begin_in_child(200 * MIB);
+        assert_eq!(pace.nursery_bytes(), 30 * MIB + chosen_bytes);
+    }
+
+    #[test]
+    fn options_that_change_choose_no_nursery_by_what_is_put_off() {
+        let mut pace = pace_by_cost();
+        let chosen_bytes = pace.nursery_bytes();
+        pace.put_off(100 * MIB);
+        pace.set_options(*pace.options());
+        assert_eq!(pace.nursery_bytes(), chosen_bytes);
+    }
+
+    #[test]
+    fn what_settled_before_a_fork_is_looked_at_once_by_the_parent_and_never_by_its_child() {
+        let grown = Measure {
+            settled_cells: 1_000_000,
+            ..measure_at(2200, 300 * MIB, MIB)
+        };
+        for (is_child, scopes) in [(false, [Full, Major]), (true, [Major, Major])] {
+            let mut pace = pace_by_cost();
+            let before_fork = measure_at(2100, 100 * MIB, 10 * MIB);
+            assert!(pace.is_due_before_fork(&before_fork));
+            pace.start(before_fork, Some(Full));
+            if is_child {
+                pace.begin_in_child(0);
+            }
+            for scope in scopes {
+                assert_eq!(pace.scope_of_next(&grown), scope, "a child: {is_child}");
+            }
+        }
     }
 
     #[test]
@@ -818,7 +868,7 @@ mod tests {
         for (latest, full_ms) in [(Full, 25.0), (Minor, 10.0)] {
             let mut pace = pace_by_cost();
             pace.start(measure_at(3000, 100 * MIB, MIB), Some(latest));
-            pace.begin_in_child();
+            pace.begin_in_child(0);
             let mut first = measure_at(50, 100 * MIB, MIB);
             first.costs.as_mut().unwrap().collecting_ns = (30 + 40) * 1_000_000;
             pace.start(first, Some(Minor));
