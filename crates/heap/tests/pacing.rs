@@ -514,7 +514,7 @@ fn a_forked_child_goes_on_with_what_its_parent_knows() {
     // The clock of the process begins again.
     simulation.clock_ns = 0.0;
     if let Policy::Pace(pace) = &mut simulation.policy {
-        pace.begin_in_child();
+        pace.begin_in_child(0);
     }
     simulation.measure_from_here();
     simulation.run_ms(2000.0);
