@@ -7,14 +7,14 @@
 //! | forking itself | one thread at a time, from the first lock to the last; that thread may fork again in the middle |
 //! | block allocator, payload pool, the tables' memory, list of caches | locked across the fork |
 //! | the heap profile: target, start, image, recorder | locked across the fork; begun again ([`heap_profile::begin_in_child`]) |
-//! | caches of other threads | given back, with their free pieces, once the parent's blocks are known as such |
+//! | caches of other threads | given back, with their free pieces, once the parent's blocks are known as such. A child that Ruby has not forked keeps them unused |
 //! | jobs that another thread was running, and which thread that was | forgotten: the child's thread runs the rest |
 //! | walks of other threads | ended, so that cells move again |
 //! | CPU time of the process, which begins at 0 again | code that compares it with an earlier time forgets that time (`Pace::begin_in_child`), or measures work during which nobody forks |
 //! | collecting, moving, sweeping, the tracer, the length of a pause | as they are: Ruby forks with the VM lock and all Ractors stopped, in the middle of none of them. A child that was forked without the VM lock may have them half done for ever; it may only call `exec`, and never collects |
 //! | free cells and free pieces of the parent's blocks | left alone, because their pages are shared ([`ashlar_heap::Heap::inherit`]); the thread that forks gives back what its cache has before the fork |
 //! | the code cache: code that waits to be written | left to the parent |
-//! | options, knobs, pacing, counters of collections | as they are |
+//! | options, knobs, pacing, counters of collections | as they are, but for the bytes until a collection is due, and what has been warned of |
 
 pub(crate) mod locks;
 
