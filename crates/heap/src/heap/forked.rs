@@ -3,8 +3,8 @@
 //! A child shares pages with its parent and with other children, so RSS counts them many times.
 //! The system reports each process's part (PSS), but looks at all pages to do so. So a child asks
 //! again only when its CPU time has doubled, and first when asking takes at most a hundredth of
-//! its CPU time. With a memory limit, which most children would seem to be over, it asks at once, and
-//! then as often as that takes no more than this hundredth, because what others give up becomes the child's unseen.
+//! its CPU time. If all of RSS would come near a memory limit, it asks at once, and then as often as
+//! that takes no more than this hundredth, because what others give up becomes the child's unseen.
 //! In between, what the child gains is its own, and what it loses was the child's in the proportion of all its pages.
 
 use crate::os;
@@ -37,13 +37,13 @@ impl Forked {
     }
 
     /// How many of the `resident_bytes` count as those of the process with this id, which has
-    /// taken `process_ns` of CPU time and may have a memory limit. `proportional_bytes` asks the system for PSS.
+    /// taken `process_ns` of CPU time, and might be near its memory limit. `proportional_bytes` asks the system for PSS.
     pub(super) fn own_bytes(
         &mut self,
         process_id: u32,
         process_ns: u64,
         resident_bytes: usize,
-        is_limited: bool,
+        may_be_near_limit: bool,
         proportional_bytes: impl FnOnce() -> Option<usize>,
     ) -> usize {
         let asking_ns = (resident_bytes / os::page_bytes()) as u64 * ASKING_NS_PER_PAGE;
@@ -54,9 +54,9 @@ impl Forked {
             self.process_id = process_id;
         }
         let asks_at_ns = match self.asked_ns {
-            None if is_limited => 0,
+            None if may_be_near_limit => 0,
             None => worth_it_ns,
-            Some(asked_ns) if is_limited => asked_ns + worth_it_ns,
+            Some(asked_ns) if may_be_near_limit => asked_ns + worth_it_ns,
             Some(asked_ns) => worth_it_ns.max(2 * asked_ns),
         };
         if self.is_child && process_ns >= asks_at_ns {
@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn a_child_with_a_memory_limit_asks_at_once_and_then_as_often_as_is_worth_it() {
+    fn a_child_that_may_be_near_its_memory_limit_asks_at_once_and_then_as_often_as_is_worth_it() {
         let mut forked = Forked::default();
         forked.begin_in_child();
         let asked = forked.own_bytes(8, MS, 100 * MIB, true, || Some(30 * MIB));

@@ -122,11 +122,15 @@ impl<V: Vm> Heap<'_, V> {
         }
         let process_ns = os::cpu_time_ns();
         let resident_bytes = os::resident_bytes();
+        let whole_bytes = resident_bytes.unwrap_or(measure.used_bytes);
+        let may_be_near_limit = options
+            .memory_limit_bytes
+            .is_some_and(|limit_bytes| whole_bytes > limit_bytes / 4 * 3);
         let own_bytes = self.state.borrow_mut().pacing.forked.own_bytes(
             std::process::id(),
             process_ns,
-            resident_bytes.unwrap_or(measure.used_bytes),
-            is_limited,
+            whole_bytes,
+            may_be_near_limit,
             os::proportional_bytes,
         );
         if is_limited && resident_bytes.is_some() {
