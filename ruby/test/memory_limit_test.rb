@@ -89,8 +89,11 @@ claim "forked children share what their parent loaded, and a memory limit counts
     GC.start
     whole = File.read("/proc/self/status")[/VmRSS:\s+(\d+)/, 1].to_i / 1024
     abort "the parent has #{whole} MiB" unless (70..115).cover?(whole)
+    # All four live until each has ended its work: the part of one that is left alone grows.
+    (told, tell), (wait, go) = IO.pipe, IO.pipe
     children = Array.new(4) do
       fork do
+        go.close
         GC.config(memory_limit: "#{whole - 10}MiB") # less than it has together with its parent
         inherited = GC.stat(:heap_inherited_pages)
         60.times { Array.new(20_000) { |i| "text #{i}" * 3 } }
@@ -100,9 +103,13 @@ claim "forked children share what their parent loaded, and a memory limit counts
         GC.start
         over, asked = GC.stat.values_at(:over_memory_limit, :memory_limit_collections)
         abort "over the limit: #{over}; it asked for #{asked} collections" unless over == 0 && asked == 0
-        exit!(0)
+      ensure
+        tell.puts
+        wait.read
       end
     end
+    4.times { told.gets }
+    go.close
     children.each { |child| Process.wait(child); abort unless $?.success? }
     puts "ok"
   RUBY
