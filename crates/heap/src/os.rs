@@ -165,25 +165,50 @@ impl PageMap {
     /// Whether another process has one of these pages, too. `bytes` are whole pages, at most
     /// 64 KiB. `None` when the entries cannot be read.
     pub(crate) fn is_shared(&self, start: usize, bytes: usize) -> Option<bool> {
-        use std::os::unix::fs::FileExt;
-        const ENTRY_BYTES: usize = 8;
         let mut entries = [0; (64 << 10) / 4096 * ENTRY_BYTES];
+        let mut entries = self.entries(start, bytes, &mut entries)?;
+        Some(entries.any(is_shared_page))
+    }
+
+    /// How many of these pages are in memory and this process's alone. A page that was only read is not: all of those
+    /// are one page of zeros. `bytes` are whole pages, at most 2 MiB. `None` when the entries cannot be read.
+    pub(crate) fn own_pages(&self, start: usize, bytes: usize) -> Option<usize> {
+        let mut entries = [0; (2 << 20) / 4096 * ENTRY_BYTES];
+        let entries = self.entries(start, bytes, &mut entries)?;
+        Some(entries.filter(|&entry| is_own_page(entry)).count())
+    }
+
+    fn entries<'e>(
+        &self,
+        start: usize,
+        bytes: usize,
+        entries: &'e mut [u8],
+    ) -> Option<impl Iterator<Item = u64> + 'e> {
+        use std::os::unix::fs::FileExt;
         let entries = entries.get_mut(..bytes / page_bytes() * ENTRY_BYTES)?;
         let place = start / page_bytes() * ENTRY_BYTES;
         self.0.read_exact_at(entries, place as u64).ok()?;
         let entries = entries.chunks_exact(ENTRY_BYTES);
-        let mut entries = entries.filter_map(|entry| entry.try_into().ok());
-        Some(entries.any(|entry| is_shared_page(u64::from_ne_bytes(entry))))
+        Some(entries.filter_map(|entry| entry.try_into().ok().map(u64::from_ne_bytes)))
     }
 }
 
+/// Bytes of an entry of `/proc/self/pagemap`.
+const ENTRY_BYTES: usize = 8;
+const PRESENT: u64 = 1 << 63;
+const SWAPPED: u64 = 1 << 62;
+/// Linux says so since 4.2.
+const EXCLUSIVE: u64 = 1 << 56;
+
 /// Whether an entry of `/proc/self/pagemap` says that a page exists (in memory, or swapped) and is
-/// not this process's alone. Linux says the latter since 4.2.
+/// not this process's alone.
 fn is_shared_page(entry: u64) -> bool {
-    const PRESENT: u64 = 1 << 63;
-    const SWAPPED: u64 = 1 << 62;
-    const EXCLUSIVE: u64 = 1 << 56;
     entry & (PRESENT | SWAPPED) != 0 && entry & EXCLUSIVE == 0
+}
+
+/// Whether an entry says that a page is in memory and this process's alone.
+fn is_own_page(entry: u64) -> bool {
+    entry & PRESENT != 0 && entry & EXCLUSIVE != 0
 }
 
 /// CPU time of this process so far, of all its threads; 0 where it cannot be read.

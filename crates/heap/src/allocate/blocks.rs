@@ -49,6 +49,8 @@ pub(crate) struct BlockAllocator {
     pub(super) policy: Policy,
     /// The number of the block behind the run found last, for [`Policy::NextFit`].
     last_end: usize,
+    /// Surplus blocks are looked for below this block, until the next nursery.
+    surplus_end: Option<usize>,
     /// The open blocks: a span may begin there behind the end of another.
     pub(super) open: ListedBlocks,
 }
@@ -56,6 +58,8 @@ pub(crate) struct BlockAllocator {
 /// Blocks kept back until memory has run out: reporting that to the program takes memory,
 /// too.
 const RESERVE_BLOCKS: usize = 16;
+/// How many blocks are looked at to find the longest run of surplus ones, if they have any. A look takes about 10 nanoseconds.
+const LOOKED_AT_BLOCKS: usize = 1024;
 
 /// How many blocks are in which condition.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -105,6 +109,7 @@ impl Blocks {
     pub(crate) fn take_need(&self) -> Need {
         let mut allocator = self.lock();
         let (in_use, held) = (allocator.in_use, allocator.held);
+        allocator.surplus_end = None;
         let next = Need {
             used: in_use,
             unused: held,
@@ -209,17 +214,43 @@ impl LockedAllocator<'_> {
         Some(last + 1 - count..last + 1)
     }
 
-    /// The longest run of empty blocks among the `surplus` highest ones that hold memory. At most
-    /// `blocks` blocks of it hold memory, the first and the last among them.
-    pub(super) fn longest_run_of_highest(
+    /// A long run among the `surplus` highest empty blocks that hold memory. At most `blocks` blocks of it hold memory, the first
+    /// and the last among them. It is the longest of a few blocks only, and the next call goes on there, so that all calls of
+    /// a nursery together look at the heap about once.
+    pub(super) fn long_run_of_highest(
+        &mut self,
+        surplus: usize,
+        blocks: usize,
+    ) -> Option<Range<usize>> {
+        let lowest = self.allocator.empty.lowest();
+        let used_limit = self.allocator.used_limit;
+        let last_end = self.allocator.surplus_end.take();
+        // From the top again if there is nothing further down: blocks there may have become empty since.
+        for end in last_end.into_iter().chain([used_limit]) {
+            let mut end = end.min(used_limit);
+            while end > lowest {
+                let start = end.saturating_sub(LOOKED_AT_BLOCKS).max(lowest);
+                if let Some(run) = self.longest_held_run(start..end, surplus, blocks) {
+                    self.allocator.surplus_end = Some(end);
+                    return Some(run);
+                }
+                end = start;
+            }
+        }
+        None
+    }
+
+    /// The longest run of empty blocks among the `surplus` highest ones of `range` that hold memory.
+    fn longest_held_run(
         &self,
+        range: Range<usize>,
         surplus: usize,
         blocks: usize,
     ) -> Option<Range<usize>> {
         let (mut longest, mut longest_held) = (None, 0);
         let (mut seen, mut held) = (0, 0);
         let mut run = 0..0;
-        for block in (self.allocator.empty.lowest()..self.allocator.used_limit).rev() {
+        for block in range.rev() {
             if seen == surplus || longest_held == blocks {
                 break;
             }

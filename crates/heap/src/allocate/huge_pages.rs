@@ -65,6 +65,8 @@ pub(crate) struct Moves {
     is_ready: bool,
     /// Chunks below this one are left alone: other processes share their pages.
     first_chunk: usize,
+    /// How many of those were huge when they were left.
+    left_huge_chunks: usize,
     /// The CPU time from which another pass may begin.
     next_pass_ns: u64,
     /// The CPU time from which another move may be made.
@@ -84,6 +86,7 @@ impl Default for Moves {
             next_chunk: None,
             is_ready: false,
             first_chunk: 0,
+            left_huge_chunks: 0,
             next_pass_ns: 0,
             next_move_ns: 0,
             moving_ns: 0,
@@ -115,7 +118,8 @@ impl Moves {
         if !self.is_on {
             return;
         }
-        let chunks = (blocks / CHUNK_BLOCKS).saturating_sub(self.first_chunk);
+        let chunks = blocks / CHUNK_BLOCKS + self.left_huge_chunks;
+        let chunks = chunks.saturating_sub(self.first_chunk);
         if self.next_chunk.is_none() {
             self.begin_pass(process_ns, chunks);
         }
@@ -167,10 +171,11 @@ impl Moves {
         self.moving_ns = 0;
     }
 
-    /// Leaves the first `chunks` chunks alone from now on: another process is about to share them,
+    /// Leaves the first `chunks` chunks alone from now on, `huge_chunks` of them huge: another process is about to share them,
     /// and a move would make copies of their pages.
-    pub(crate) fn leave(&mut self, chunks: usize) {
+    pub(crate) fn leave(&mut self, chunks: usize, huge_chunks: usize) {
         self.first_chunk = self.first_chunk.max(chunks);
+        self.left_huge_chunks = huge_chunks;
         self.next_chunk = None;
     }
 }
@@ -275,7 +280,7 @@ mod tests {
     fn chunks_that_others_share_are_left_alone() {
         let mut moves = begun();
         moves.note_time(1000 * MS, 8 * CHUNK_BLOCKS, MS);
-        moves.leave(7);
+        moves.leave(7, 0);
         assert_eq!(moves.ready_chunk(), None);
         moves.note_time(2000 * MS, 7 * CHUNK_BLOCKS, MS);
         assert_eq!(moves.ready_chunk(), None);
@@ -284,11 +289,25 @@ mod tests {
     }
 
     #[test]
+    fn huge_chunks_that_others_share_hide_none_of_the_new_ones() {
+        let mut moves = begun();
+        moves.leave(92, 60);
+        // 152 chunks are in use, and the 60 are still huge.
+        moves.note_time(100_000 * MS, (152 - 60) * CHUNK_BLOCKS, MS);
+        assert_eq!(moves.ready_chunk(), Some(92));
+        // The huge ones have been given back.
+        let mut moves = begun();
+        moves.leave(92, 60);
+        moves.note_time(100_000 * MS, (92 - 60) * CHUNK_BLOCKS, MS);
+        assert_eq!(moves.ready_chunk(), None);
+    }
+
+    #[test]
     fn a_child_counts_its_own_time() {
         let mut moves = begun();
         moves.note_time(1000 * MS, CHUNK_BLOCKS, MS);
         moves.note_move(MS);
-        moves.leave(1);
+        moves.leave(1, 0);
         moves.begin_in_child();
         moves.note_time(99 * MS, 2 * CHUNK_BLOCKS, MS);
         assert_eq!(moves.ready_chunk(), None);

@@ -105,11 +105,11 @@ impl Space {
     }
 
     /// Gives back the pages of some of the `surplus` highest empty blocks that hold memory,
-    /// which are the last to be taken: up to `blocks` of them, from the longest run. Returns how
+    /// which are the last to be taken: up to `blocks` of them, from a long run. Returns how
     /// many; 0 when the system refuses.
     pub(crate) fn release_highest_run(&self, surplus: usize, blocks: usize) -> usize {
         let mut locked = self.lock_blocks();
-        let Some(run) = locked.longest_run_of_highest(surplus, blocks) else {
+        let Some(run) = locked.long_run_of_highest(surplus, blocks) else {
             return 0;
         };
         let count = run.end - run.start;
@@ -123,5 +123,75 @@ impl Space {
         }
         locked.allocator.note_released(held);
         held
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::layout::kind::Kind;
+    use crate::layout::width::WidthIndex;
+    use crate::layout::BLOCK_BYTES;
+    use crate::os;
+
+    const BLOCKS: usize = 4096;
+
+    /// A space whose first `BLOCKS` blocks were all in use; those for which `stays` is true still are.
+    fn space_where(stays: impl Fn(usize) -> bool) -> Space {
+        let space = Space::reserve(2 * BLOCKS * BLOCK_BYTES, os::page_bytes()).unwrap();
+        let mut locked = space.lock_blocks();
+        let kind = Kind::Cells(WidthIndex::all().next().unwrap());
+        for _ in 0..BLOCKS {
+            locked.take_one(kind).unwrap();
+        }
+        for block in (0..BLOCKS).filter(|&block| !stays(block)) {
+            locked.give(BlockIndex(block as u32), 1);
+        }
+        drop(locked);
+        space
+    }
+
+    #[test]
+    fn surplus_goes_back_from_the_top_and_a_long_run_far_below_waits() {
+        // Every second block is empty, and 16 neighbours in the lower half.
+        let space = space_where(|block| block % 2 == 0 && !(600..616).contains(&block));
+        let mut surplus = space.blocks.counts().held;
+        let mut calls = 0;
+        loop {
+            let released = space.release_highest_run(surplus, 16);
+            surplus -= released;
+            calls += 1;
+            if released > 1 {
+                break;
+            }
+        }
+        // Those above the 1,024 blocks that have the run went back one by one.
+        assert_eq!(calls, (BLOCKS - 1024) / 2 + 1);
+    }
+
+    #[test]
+    fn all_surplus_goes_back_also_what_becomes_empty_meanwhile() {
+        let space = space_where(|block| block % 2 == 0);
+        for _ in 0..BLOCKS / 4 {
+            assert_eq!(space.release_highest_run(BLOCKS, 16), 1);
+        }
+        space.lock_blocks().give(BlockIndex(BLOCKS as u32 - 2), 1);
+        for _ in 0..BLOCKS / 4 + 1 {
+            assert_eq!(space.release_highest_run(BLOCKS, 16), 1);
+        }
+        assert_eq!(space.release_highest_run(BLOCKS, 16), 0);
+        assert_eq!(space.blocks.counts().held, 0);
+    }
+
+    #[test]
+    fn a_nursery_begins_at_the_top_again() {
+        let space = space_where(|block| block % 2 == 0);
+        for _ in 0..BLOCKS / 4 {
+            space.release_highest_run(BLOCKS, 16);
+        }
+        space.lock_blocks().give(BlockIndex(BLOCKS as u32 - 2), 1);
+        space.blocks.take_need();
+        space.release_highest_run(1, 16);
+        assert!(!space.lock_blocks().is_dirty(BLOCKS - 2));
     }
 }

@@ -40,7 +40,9 @@ impl<V: Vm> Heap<'_, V> {
     /// pages it has, because moving it would make copies.
     pub fn leave_shared_pages(&self) {
         let chunks = self.space().blocks.used_limit().div_ceil(CHUNK_BLOCKS);
-        self.state.borrow_mut().sweep.moves.leave(chunks);
+        let huge_chunks = self.region().huge_chunks();
+        let moves = &mut self.state.borrow_mut().sweep.moves;
+        moves.leave(chunks, huge_chunks);
     }
 
     /// Moves the next full chunk into a huge page, if it is time: between two blocks that the program
@@ -61,7 +63,7 @@ impl<V: Vm> Heap<'_, V> {
         let mut next = end;
         if let Some(chunk) = (next_chunk..end).find(|&chunk| region.is_full_chunk(chunk)) {
             let start = os::thread_cpu_time();
-            // If the system refuses, other processes use the pages, or there is no huge page.
+            // If the system refuses, there is no huge page, or something holds the pages.
             let _ = region.move_into_huge_page(chunk);
             let spent = os::thread_cpu_time()
                 .zip(start)

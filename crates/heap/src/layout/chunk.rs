@@ -80,7 +80,8 @@ impl Region {
     }
 
     /// Whether a chunk is not huge yet, and moving it into a huge page takes little memory: all of
-    /// its blocks have memory, and at most an eighth of its pages are missing.
+    /// its blocks have memory, and at most an eighth of its pages are missing. A page that was only read, or that
+    /// another process has, too, is missing.
     pub(crate) fn is_full_chunk(&self, chunk: usize) -> bool {
         let first = chunk * CHUNK_BLOCKS;
         if first + CHUNK_BLOCKS > self.committed_blocks() || self.huge_chunks.has(chunk) {
@@ -95,7 +96,14 @@ impl Region {
         }
         let mut residence = [0; CHUNK_PAGES];
         let resident = os::resident_pages(self.chunk(chunk), CHUNK_BYTES, &mut residence);
-        resident >= CHUNK_PAGES - MISSING_PAGES_MAX
+        let is_full = |pages: usize| pages >= CHUNK_PAGES - MISSING_PAGES_MAX;
+        // Asking whose the pages are takes longer than asking whether there are some.
+        is_full(resident) && {
+            let pages = os::PageMap::open();
+            let own =
+                pages.and_then(|pages| pages.own_pages(self.chunk(chunk).addr(), CHUNK_BYTES));
+            own.is_none_or(is_full)
+        }
     }
 
     /// Moves a committed chunk into a huge page. Fails when the system refuses.
@@ -186,6 +194,20 @@ mod tests {
         let region = region_missing(CHUNK_PAGES / 8 + 1);
         assert_eq!(region.is_full_chunk(0), always_has_huge_pages());
         assert!(!region.is_full_chunk(1));
+    }
+
+    #[test]
+    fn a_chunk_whose_pages_were_only_read_is_not_full() {
+        if os::PageMap::open().is_none() || always_has_huge_pages() {
+            return; // Then nobody says whose the pages are, or reading brings in a huge page.
+        }
+        let region = region_missing(CHUNK_PAGES / 8 + 1);
+        for page in 0..CHUNK_PAGES {
+            let page = region.pointer(region.start() + page * SMALL_PAGE_BYTES);
+            // SAFETY: committed, and this test's alone.
+            unsafe { page.read_volatile() };
+        }
+        assert!(!region.is_full_chunk(0));
     }
 
     #[test]
