@@ -58,7 +58,8 @@ pub(crate) struct BlockAllocator {
 /// Blocks kept back until memory has run out: reporting that to the program takes memory,
 /// too.
 const RESERVE_BLOCKS: usize = 16;
-/// How many blocks are looked at to find the longest run of surplus ones, if they have any. A look takes about 10 nanoseconds.
+/// Among so many blocks the longest run of surplus ones is looked for. A look at one takes about 10
+/// nanoseconds.
 const LOOKED_AT_BLOCKS: usize = 1024;
 
 /// How many blocks are in which condition.

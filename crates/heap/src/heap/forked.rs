@@ -4,8 +4,9 @@
 //! The system reports each process's part (PSS), but looks at all pages to do so. So a child asks
 //! again only when its CPU time has doubled, and first when asking takes at most a hundredth of
 //! its CPU time. If all of RSS would come near a memory limit, it asks at once, and then as often as
-//! that takes no more than this hundredth, because what others give up becomes the child's unseen.
-//! In between, what the child gains is its own, and what it loses was the child's in the proportion of all its pages.
+//! asking takes no more than this hundredth: when other processes end, their part becomes the
+//! child's, and RSS does not show it. In between, what the child gains is its own. Of what it loses,
+//! it has lost the same share as it had of all.
 
 use crate::os;
 
@@ -36,8 +37,9 @@ impl Forked {
         self.process_id = 0;
     }
 
-    /// How many of the `resident_bytes` count as those of the process with this id, which has
-    /// taken `process_ns` of CPU time, and might be near its memory limit. `proportional_bytes` asks the system for PSS.
+    /// How many of the `resident_bytes` count as those of the process with this id, which has taken
+    /// `process_ns` of CPU time, and may be near its memory limit. `proportional_bytes` asks the
+    /// system for PSS.
     pub(super) fn own_bytes(
         &mut self,
         process_id: u32,
