@@ -7,7 +7,7 @@
 //! | forking itself | one thread at a time, from the first lock to the last; that thread may fork again in the middle |
 //! | block allocator, payload pool, the tables' memory, list of caches | locked across the fork |
 //! | the heap profile: target, start, image, recorder | locked across the fork; begun again ([`heap_profile::begin_in_child`]) |
-//! | caches of other threads | given back, with their free pieces, once the parent's blocks are known as such. A child that Ruby has not forked keeps them unused |
+//! | caches of other threads | given back, with their free pieces, once the parent's blocks are known as such. A program without Ruby knows none, and gives them back at once. A child of Ruby that Ruby has not forked keeps them unused |
 //! | jobs that another thread was running, and which thread that was | forgotten: the child's thread runs the rest |
 //! | walks of other threads | ended, so that cells move again |
 //! | CPU time of the process, which begins at 0 again | code that compares it with an earlier time forgets that time (`Pace::begin_in_child`), or measures work during which nobody forks |
@@ -23,6 +23,7 @@ use crate::heap_profile;
 use crate::lock::Held;
 use crate::payloads::thread_caches;
 use crate::ruby_calls::Value;
+use crate::statics;
 
 /// Called after a fork, in the parent and in the child.
 #[no_mangle]
@@ -43,7 +44,12 @@ extern "C" fn ashlar_after_fork_in_fork() {
 
 fn forget_what_parent_had() {
     heap_profile::begin_in_child();
-    thread_caches::lock().keep_own_in_child();
+    let mut caches = thread_caches::lock();
+    caches.keep_own_in_child();
+    // A program that has the library for its malloc alone: no heap inherits blocks.
+    if statics::objspace().is_null() {
+        caches.give_back_those_of_parent();
+    }
 }
 
 /// Called when a child that Ruby itself has forked begins; it has `thread` and no other. `runner`

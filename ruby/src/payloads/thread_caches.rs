@@ -275,7 +275,7 @@ impl ThreadCaches {
         }
     }
 
-    /// Gives back what the parent's other threads had. The heap has inherited its blocks before
+    /// Gives back what the parent's other threads had. A heap, if there is one, has inherited its blocks before
     /// ([`ashlar_heap::Heap::inherit`]), so that the pieces are noted beside the pages that they lie in.
     pub(crate) fn give_back_those_of_parent(&mut self) {
         while let Some(this) = self.of_parent {
