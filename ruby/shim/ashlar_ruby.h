@@ -331,6 +331,8 @@ struct ashlar_source {
     ashlar_value thread;
     const char *path;
     size_t path_bytes;
+    const char *real_path; /* that Ruby has put into the code, where there is code */
+    size_t real_path_bytes;
     const char *encoding;
     size_t encoding_bytes;
     uint32_t level;

@@ -29,7 +29,14 @@ static bool has_forked;
 static uint64_t warnings;     /* how many there have been */
 
 /* Roots. */
-static VALUE warning_module, warn_method, counting_method, categories, set_options_method, tracepoint, options_text;
+static VALUE warning_module, warn_method, counting_method, categories, set_options_method, load_method, tracepoint, options_text;
+
+/* Whether `method` is still what a call reaches: the program has put no method of its own before it. */
+static bool
+is_reached(VALUE object, const char *name, VALUE method)
+{
+    return RTEST(rb_equal(rb_obj_method(object, ID2SYM(rb_intern(name))), method));
+}
 
 /* ── Warnings: what gave one when it was compiled is compiled again ──────── */
 
@@ -46,11 +53,11 @@ warn(int argc, VALUE *argv, VALUE self)
     return result;
 }
 
-/* Whether all warnings come to `warn`: the program has put no method of its own before it. */
+/* Whether all warnings come to `warn`. */
 static bool
 sees_warnings(void)
 {
-    return RTEST(rb_equal(rb_obj_method(warning_module, ID2SYM(rb_intern("warn"))), counting_method));
+    return is_reached(warning_module, "warn", counting_method);
 }
 
 static VALUE
@@ -189,11 +196,11 @@ is_main_ractor(void)
 }
 
 /* Whether code from the cache would do: nobody counts what runs in each file, keeps the lines
-   of scripts or has changed how code is compiled. */
+   of scripts, has changed how code is compiled or has Ruby say what it does (`ruby -d`). */
 static bool
 is_usual_code(void)
 {
-    return !is_other_code && !RTEST(rb_get_coverages()) &&
+    return !is_other_code && !RTEST(ruby_debug) && !RTEST(rb_get_coverages()) &&
         !rb_const_defined_at(rb_cObject, rb_intern("SCRIPT_LINES__")) &&
         !RTEST(rb_funcall(rb_cRubyVM, rb_intern("keep_script_lines"), 0));
 }
@@ -249,9 +256,19 @@ watch_compiler(void)
     if (!RTEST(rb_tracepoint_enabled_p(tracepoint))) rb_tracepoint_enable(tracepoint);
 }
 
-static VALUE
-load_iseq(VALUE self, VALUE path)
+/* Whether Ruby itself asks. A load_iseq of the program that calls this one by `super` may give Ruby other code. */
+static bool
+is_asked_by_ruby(void)
 {
+    return is_reached(rb_cISeq, "load_iseq", load_method);
+}
+
+/* Looks for the code of the file at this path. nil: Ruby compiles the file. A load_iseq of the program gets what it
+   would get without a cache: the file's code, compiled while it waits. */
+static VALUE
+code_of(VALUE self, VALUE path)
+{
+    if (!is_asked_by_ruby()) return rb_funcall(rb_cISeq, rb_intern("compile_file"), 1, path);
     if (!RB_TYPE_P(path, T_STRING) || !is_main_ractor() || !is_usual_code()) return Qnil;
     if (!has_begun) {
         has_begun = true;
@@ -292,11 +309,17 @@ keep_code(VALUE point)
     VALUE path = rb_funcall(sequence, rb_intern("path"), 0);
     struct ashlar_source source;
     describe_source(&source, path);
+    VALUE real_path = rb_funcall(sequence, rb_intern("absolute_path"), 0);
+    if (RB_TYPE_P(real_path, T_STRING)) {
+        source.real_path = RSTRING_PTR(real_path);
+        source.real_path_bytes = (size_t)RSTRING_LEN(real_path);
+    }
     void *fresh = ashlar_compiled(&source);
     RB_GC_GUARD(path);
+    RB_GC_GUARD(real_path);
     watch_no_more();
     if (!fresh) return Qnil;
-    bool is_wanted = sees_warnings() && is_usual_code();
+    bool is_wanted = is_asked_by_ruby() && sees_warnings() && is_usual_code();
     VALUE binary = is_wanted ? ashlar_quietly(binary_form, sequence) : Qundef;
     if (binary == Qundef) ashlar_keep_code(fresh, NULL, 0);
     else ashlar_keep_code(fresh, RSTRING_PTR(binary), (size_t)RSTRING_LEN(binary));
@@ -382,6 +405,17 @@ load_what_ran_now(VALUE self)
     return Qnil;
 }
 
+/* The method is Ruby text, because gems ask where it lies to know Bootsnap's, and C lies nowhere. */
+static void
+define_load_iseq(void)
+{
+    VALUE singleton = rb_singleton_class(rb_cISeq);
+    rb_define_private_method(singleton, "ashlar_code_of", code_of, 1);
+    VALUE text = rb_str_new_cstr("def load_iseq(path) = ashlar_code_of(path)");
+    rb_funcall(singleton, rb_intern("class_eval"), 2, text, rb_str_new_cstr("<internal:ashlar>"));
+    load_method = rb_obj_method(rb_cISeq, ID2SYM(rb_intern("load_iseq")));
+}
+
 void
 ashlar_define_code_cache(void)
 {
@@ -392,11 +426,12 @@ ashlar_define_code_cache(void)
     rb_gc_register_address(&counting_method);
     rb_gc_register_address(&categories);
     rb_gc_register_address(&set_options_method);
+    rb_gc_register_address(&load_method);
     rb_gc_register_address(&tracepoint);
     rb_gc_register_address(&options_text);
     watch_warnings();
     watch_options();
-    rb_define_singleton_method(rb_cISeq, "load_iseq", load_iseq, 1);
+    define_load_iseq();
     VALUE cache = rb_define_module_under(rb_define_module("Ashlar"), "CodeCache");
     rb_define_singleton_method(cache, "stat", show_counts, 0);
     rb_define_singleton_method(cache, "write", write_now, 0);

@@ -35,6 +35,8 @@ struct AskedSource {
     thread: usize,
     path: *const c_char,
     path_bytes: usize,
+    real_path: *const c_char,
+    real_path_bytes: usize,
     encoding: *const c_char,
     encoding_bytes: usize,
     level: u32,
@@ -97,10 +99,13 @@ extern "C" fn ashlar_awaits_code() -> bool {
 /// compiled is wanted; else null.
 #[no_mangle]
 unsafe extern "C" fn ashlar_compiled(source: &AskedSource) -> Option<Box<FreshCode>> {
-    // SAFETY: the source's path has this length.
-    let path = unsafe { text(source.path, source.path_bytes) };
+    // SAFETY: the source's texts have these lengths.
+    let paths = unsafe {
+        let path = text(source.path, source.path_bytes);
+        (path, text(source.real_path, source.real_path_bytes))
+    };
     let (thread, level, warnings) = (source.thread, Level(source.level), source.warnings);
-    let fresh = with_cache(|cache| cache.compiled(thread, path, level, warnings));
+    let fresh = with_cache(|cache| cache.compiled(thread, paths, level, warnings));
     fresh.flatten().map(Box::new)
 }
 

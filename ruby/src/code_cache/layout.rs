@@ -26,7 +26,7 @@ use super::digest::{digest, Digest};
 use super::source::{Source, Stamp};
 
 const MAGIC: [u8; 8] = *b"ASHLCODE";
-pub(super) const VERSION: u32 = 1;
+pub(super) const VERSION: u32 = 2;
 const HEADER_BYTES: usize = 128;
 const CHECK_AT: usize = 112;
 const ENTRY_BYTES: usize = 128;
@@ -594,7 +594,7 @@ pub(super) mod tests {
         assert_eq!(other, "it is of another Ruby");
         file[8] = 200;
         let other = Index::new(&file, &RUBY).unwrap_err();
-        assert_eq!(other, "its version is 200, and 1 is wanted");
+        assert_eq!(other, "its version is 200, and 2 is wanted");
     }
 
     /// A file that is wrong in itself, though its check fits, is refused or gives no panic.

@@ -122,8 +122,8 @@ struct Fresh {
     spool: Spool,
     /// How much code has been kept, what is no longer wanted included.
     bytes: usize,
-    /// Newer stamps of files whose content is what it was.
-    stamps: Vec<(Digest, Stamp)>,
+    /// By key, files whose content is what it was, with newer stamps.
+    unchanged: Vec<(Digest, Source)>,
 }
 
 /// What [`CodeCache::find`] has found.
@@ -263,8 +263,8 @@ impl CodeCache {
         let now = Source::read(real_path).filter(|now| now.content == compiled.content);
         if let Some(now) = now.filter(|now| now.stamp.is_settled) {
             let mut fresh = locked(&self.fresh);
-            if fresh.stamps.try_reserve(1).is_ok() {
-                fresh.stamps.push((entry.about.key, now.stamp));
+            if fresh.unchanged.try_reserve(1).is_ok() {
+                fresh.unchanged.push((entry.about.key, now));
             }
         }
         now.is_some()
@@ -306,12 +306,13 @@ impl CodeCache {
     }
 
     /// Returns the file that this thread was to compile, if it is the one at `path`, and
-    /// nothing speaks against keeping its code: it gave no warning, it is unchanged, and no
-    /// other thread compiles the same.
+    /// nothing speaks against keeping its code: it gave no warning, it is unchanged, no
+    /// other thread compiles the same, and Ruby has put the awaited real path into the code.
+    /// Ruby remembers what real path a path had first, and that may be another file's by now.
     fn compiled(
         &self,
         thread: usize,
-        path: &[u8],
+        (path, real): (&[u8], &[u8]),
         level: Level,
         warnings: u64,
     ) -> Option<FreshCode> {
@@ -326,6 +327,7 @@ impl CodeCache {
             one.before.is_unchanged(&after) && real_path(path).as_ref() == Some(&one.real_path);
         let is_wanted = is_alone
             && *one.path == *path
+            && one.real_path.as_os_str().as_encoded_bytes() == real
             && one.level == level
             && one.warnings == warnings
             && is_unchanged;

@@ -15,7 +15,7 @@ use std::time::Duration;
 use super::digest::Digest;
 use super::file::CodeFile;
 use super::layout::{self, Level, ToWrite, FILE_BYTES_MAX};
-use super::source::Stamp;
+use super::source::{Source, Stamp};
 use super::trust::{open_file, open_folder, Distrust};
 use super::what_ran::{carry, Bits};
 use super::{locked, settings, CodeCache, Fresh, FreshCode};
@@ -52,7 +52,7 @@ impl CodeCache {
         }
         let has_fresh = {
             let fresh = locked(&self.fresh);
-            !fresh.code.is_empty() || !fresh.stamps.is_empty() || self.is_outdated.load(Relaxed)
+            !fresh.code.is_empty() || !fresh.unchanged.is_empty() || self.is_outdated.load(Relaxed)
         };
         let ran = self.ran.as_ref().map(|ran| ran.now());
         let has_ran = ran.as_ref().is_some_and(|ran| ran.count() > 0);
@@ -238,9 +238,12 @@ fn still_right<'a>(current: &'a CodeFile, fresh: &Fresh, entries: &mut Vec<ToWri
             continue;
         }
         let mut about = entry.about;
-        let newer = fresh.stamps.iter().find(|(of, _)| of == key);
-        if let Some((_, stamp)) = newer.filter(|(_, stamp)| *stamp != about.source.stamp) {
-            about.source.stamp = *stamp;
+        // Another process may have replaced the entry meanwhile, with code of other content.
+        let is_of =
+            |(of, now): &&(Digest, Source)| of == key && now.content == about.source.content;
+        let unchanged = fresh.unchanged.iter().find(is_of);
+        if let Some((_, now)) = unchanged.filter(|(_, now)| now.stamp != about.source.stamp) {
+            about.source.stamp = now.stamp;
             are_same = false;
         }
         entries.push(ToWrite {
