@@ -406,6 +406,23 @@ fn programs_whose_requests_hold_most_of_the_memory_do_about_as_well_as_with_the_
     }
 }
 
+/// What every collection takes is not taken for marking.
+#[test]
+fn a_program_with_few_cells_that_cost_little_does_about_as_well_as_with_the_best_sizes() {
+    let program = Program {
+        live_bytes: MIB,
+        other_bytes: 10 * MIB,
+        bytes_per_ms: 684e3,
+        request_bytes: 47_621_864,
+        held_share: 0.113,
+        kept_share: 0.0613,
+        fixed_ms: 0.732,
+        marking_ns_per_cell: 8.0,
+    };
+    let worse = worse_than_best(program);
+    assert!(worse < 10.0, "{worse}");
+}
+
 #[test]
 fn most_programs_do_as_well_as_with_the_best_sizes() {
     let mut runner = TestRunner::deterministic();

@@ -36,7 +36,7 @@ pub(super) struct Rent {
     /// When the latest collection started: the costs until then, and what the heap kept.
     at_latest: Option<Point>,
     minors: Minors,
-    /// The least time per cell that a minor collection has taken. It had the most cells for
+    /// The least time per cell that a collection has taken. It had the most cells for
     /// its roots, so this is about what a further cell takes.
     least_ns_per_cell: f64,
     major: Price,
@@ -235,20 +235,32 @@ impl Rent {
             // Before the fork of this process. How much the parent was handed in which time is not known.
             Scope::Minor if before.costs.process_ns == 0 => {}
             Scope::Minor => self.note_minor(&before, measure, collecting_ns, process_ns),
-            Scope::Major => self.major.note(collecting_ns, measure.unsettled_cells()),
-            Scope::Full => self.full.note(collecting_ns, measure.kept_cells),
+            Scope::Major => {
+                let cells = measure.unsettled_cells();
+                self.note_cells(collecting_ns, cells);
+                self.major.note(collecting_ns, cells);
+            }
+            Scope::Full => {
+                self.note_cells(collecting_ns, measure.kept_cells);
+                self.full.note(collecting_ns, measure.kept_cells);
+            }
         }
         process_ns
     }
 
+    fn note_cells(&mut self, collecting_ns: f64, cells: usize) {
+        let ns_per_cell = collecting_ns / cells.max(1) as f64;
+        self.least_ns_per_cell = self.least_ns_per_cell.min(ns_per_cell);
+    }
+
     fn note_minor(&mut self, before: &Point, now: &Measure, collecting_ns: f64, process_ns: u64) {
-        let traced_cells = now.kept_cells.saturating_sub(before.old_cells).max(1) as f64;
-        self.least_ns_per_cell = self.least_ns_per_cell.min(collecting_ns / traced_cells);
+        let traced_cells = now.kept_cells.saturating_sub(before.old_cells).max(1);
+        self.note_cells(collecting_ns, traced_cells);
         self.minors.note(Minors {
             count: 1.0,
             collecting_ns,
             process_ns: process_ns as f64,
-            traced_cells,
+            traced_cells: traced_cells as f64,
             grown_cells: now.kept_cells as f64 - before.kept_cells as f64,
             handed_bytes: now.fresh_bytes as f64,
             grown_bytes: now.kept_bytes() as f64 - before.kept_bytes as f64,
@@ -279,14 +291,12 @@ impl Rent {
 
     /// CPU time of a full collection now, in ns. `None` while no collection's cost is known.
     pub(super) fn full_ns(&self, measure: &Measure) -> Option<f64> {
-        let (cells, price) = (measure.kept_cells as f64, &self.full);
-        let ns_per_cell = match self.is_known() {
-            true => self.least_ns_per_cell,
-            // A program that forks often may have had full collections and no minor one.
-            false if price.is_known() => price.mean_ns / price.mean_cells.max(1.0),
-            false => return None,
-        };
-        Some(price.estimate_ns(cells, ns_per_cell))
+        let ns_per_cell = self.least_ns_per_cell;
+        let is_known = ns_per_cell.is_finite();
+        is_known.then(|| {
+            self.full
+                .estimate_ns(measure.kept_cells as f64, ns_per_cell)
+        })
     }
 
     fn major_ns(&self, unsettled_cells: f64) -> f64 {
@@ -320,7 +330,7 @@ impl Rent {
 
     /// Whether there has been a minor collection whose cost is known.
     pub(super) fn is_known(&self) -> bool {
-        self.least_ns_per_cell.is_finite()
+        self.minors.count > 0.0
     }
 
     fn process_bytes(&self) -> f64 {
