@@ -301,11 +301,29 @@ watch_no_more(void)
     if (!ashlar_awaits_code()) rb_tracepoint_disable(tracepoint);
 }
 
+/* Whether something runs at some line. What the parser `parse.y` finds wrong is compiled to code that does nothing:
+   Ruby runs it, and raises the SyntaxError afterwards. */
+static bool
+has_lines(VALUE sequence)
+{
+    VALUE points = rb_funcall(sequence, rb_intern("trace_points"), 0);
+    return RB_TYPE_P(points, T_ARRAY) && RARRAY_LEN(points) > 0;
+}
+
+/* Whether this is a file that has been loaded, and not the program itself, which options such as -x and -n change. */
+static bool
+is_loaded_file(VALUE point, VALUE sequence)
+{
+    if (!NIL_P(rb_funcall(point, rb_intern("eval_script"), 0))) return false;
+    VALUE label = rb_funcall(sequence, rb_intern("label"), 0);
+    return RB_TYPE_P(label, T_STRING) && RTEST(rb_str_equal(label, rb_str_new_cstr("<top (required)>")));
+}
+
 static VALUE
 keep_code(VALUE point)
 {
-    if (!NIL_P(rb_funcall(point, rb_intern("eval_script"), 0))) return Qnil;
     VALUE sequence = rb_funcall(point, rb_intern("instruction_sequence"), 0);
+    if (!is_loaded_file(point, sequence) || !has_lines(sequence)) return Qnil;
     VALUE path = rb_funcall(sequence, rb_intern("path"), 0);
     struct ashlar_source source;
     describe_source(&source, path);
@@ -405,13 +423,14 @@ load_what_ran_now(VALUE self)
     return Qnil;
 }
 
-/* The method is Ruby text, because gems ask where it lies to know Bootsnap's, and C lies nowhere. */
+/* The method is Ruby text, because gems ask where it lies to know Bootsnap's, and C lies nowhere. An alias of itself
+   can be redefined without a warning. */
 static void
 define_load_iseq(void)
 {
     VALUE singleton = rb_singleton_class(rb_cISeq);
     rb_define_private_method(singleton, "ashlar_code_of", code_of, 1);
-    VALUE text = rb_str_new_cstr("def load_iseq(path) = ashlar_code_of(path)");
+    VALUE text = rb_str_new_cstr("def load_iseq(path) = ashlar_code_of(path)\nalias load_iseq load_iseq");
     rb_funcall(singleton, rb_intern("class_eval"), 2, text, rb_str_new_cstr("<internal:ashlar>"));
     load_method = rb_obj_method(rb_cISeq, ID2SYM(rb_intern("load_iseq")));
 }

@@ -313,10 +313,14 @@ claim "error_highlight, did_you_mean and AbstractSyntaxTree.of find what they ne
 end
 
 claim "a SyntaxError is as without the cache, each time, and the mended file is loaded", only: "ashlar" do
-  program = cached({ "a.rb" => "def x\n  1 +\nend\nputs 'é\n" }, "begin; require 'a'; rescue SyntaxError => e; puts e.message, e.path.inspect, e.backtrace; exit 3; end; puts x")
-  program.same(status: 3)
-  program.write("a.rb", "def x\n  1 + 1\nend\n")
-  3.times { check_equal("2\n", program.run.first.out) }
+  main = "begin; require 'a'; rescue SyntaxError => e; puts e.message, e.path.inspect, e.backtrace; exit 3; end; puts x"
+  %w[prism parse.y].each do |parser|
+    program = cached({ "a.rb" => "def x\n  1 +\nend\nputs 'é\n" }, main, options: ["--disable-gems", "--parser=#{parser}"])
+    FileUtils.rm_rf(program.cache)
+    program.same(status: 3)
+    program.write("a.rb", "def x\n  1 + 1\nend\n")
+    3.times { check_equal("2\n", program.run.first.out) }
+  end
 end
 
 claim "warnings of the compiler are given each time, by whatever shows them", only: "ashlar" do
@@ -465,6 +469,29 @@ claim "a file that a program mends in a load_iseq of its own, after Ruby found i
   RUBY
   check_equal("mended\n", program.run(env: { "MENDS" => "1" }).first.out)
   check_match(/SyntaxError/, program.run.first.err)
+end
+
+claim "a load_iseq of the program takes the place of the cache's without a warning", only: "ashlar" do
+  program = cached({ "a.rb" => "puts :from_file\n" }, <<~'RUBY')
+    def (RubyVM::InstructionSequence).load_iseq(path) = compile("puts :own", path, path)
+    require "a"
+  RUBY
+  2.times do
+    done, = program.run("-w")
+    check_equal(["own\n", ""], [done.out, done.err])
+  end
+end
+
+claim "a main file that was loaded before, in vain, is not kept as a file to load", only: "ashlar" do
+  %w[prism parse.y].each do |parser|
+    program = cached({ "first.rb" => "begin; load ENV['MAIN']; rescue SyntaxError; end\n" }, "this is no Ruby(\n#!ruby\nputs :main\n",
+                     options: ["--disable-gems", "--parser=#{parser}"])
+    env = { "MAIN" => program.path("main.rb") }
+    check_equal("main\n", program.run("-x", "-r", program.path("first.rb"), env:).first.out)
+    done = ruby_command(["--disable-gems", "--parser=#{parser}", "-e", "begin; load ENV['MAIN']; rescue SyntaxError; puts :wrong; end"],
+                        env: { "ASHLAR_CODE_CACHE" => program.cache, **env })
+    check_equal("wrong\n", done.out) { "#{parser}: #{done.describe}" }
+  end
 end
 
 claim "gems can ask where load_iseq lies, as they do to know Bootsnap's", only: "ashlar" do

@@ -21,7 +21,8 @@ pub(super) struct Stamp {
     pub(super) bytes: u64,
     /// When the content changed last, or what a program has set this time to.
     pub(super) modified_ns: i128,
-    /// When anything of the file changed last, its times among it. No program sets this one.
+    /// When anything of the file changed last, its times among it. No program sets this one where the
+    /// file system keeps it.
     pub(super) changed_ns: i128,
     /// Whether the time can be relied on: a file that has the same size and the same time has
     /// the same content. If not, its content must be looked at.
@@ -54,9 +55,11 @@ impl Stamp {
 
     /// Whether a file with this stamp and one that had `other` have the same content, if that
     /// can be known from the stamps. The time of the content does not do alone: programs set it, and two files that
-    /// change places keep theirs.
+    /// change places keep theirs. A file system that has no time of other changes, such as squashfs and vfat,
+    /// shows that of the content in its place, in whole seconds.
     pub(super) fn proves_same(&self, other: &Self) -> bool {
         other.is_settled
+            && other.changed_ns % SECOND_NS != 0
             && (self.bytes, self.modified_ns, self.changed_ns)
                 == (other.bytes, other.modified_ns, other.changed_ns)
     }
@@ -145,6 +148,16 @@ mod tests {
             ..STAMP
         };
         assert!(!elsewhere.proves_same(&STAMP));
+    }
+
+    #[test]
+    fn a_file_system_without_times_of_its_own_proves_nothing() {
+        let archived = Stamp {
+            modified_ns: 1_700_000_000_000_000_000,
+            changed_ns: 1_700_000_000_000_000_000,
+            ..STAMP
+        };
+        assert!(!archived.proves_same(&archived));
     }
 
     #[test]

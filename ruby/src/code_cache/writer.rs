@@ -241,7 +241,7 @@ fn still_right<'a>(current: &'a CodeFile, fresh: &Fresh, entries: &mut Vec<ToWri
         // Another process may have replaced the entry meanwhile, with code of other content.
         let is_of =
             |(of, now): &&(Digest, Source)| of == key && now.content == about.source.content;
-        let unchanged = fresh.unchanged.iter().find(is_of);
+        let unchanged = fresh.unchanged.iter().rev().find(is_of);
         if let Some((_, now)) = unchanged.filter(|(_, now)| now.stamp != about.source.stamp) {
             about.source.stamp = now.stamp;
             are_same = false;
