@@ -323,7 +323,7 @@ static VALUE
 keep_code(VALUE point)
 {
     VALUE sequence = rb_funcall(point, rb_intern("instruction_sequence"), 0);
-    if (!is_loaded_file(point, sequence) || !has_lines(sequence)) return Qnil;
+    if (!is_loaded_file(point, sequence)) return Qnil;
     VALUE path = rb_funcall(sequence, rb_intern("path"), 0);
     struct ashlar_source source;
     describe_source(&source, path);
@@ -337,7 +337,7 @@ keep_code(VALUE point)
     RB_GC_GUARD(real_path);
     watch_no_more();
     if (!fresh) return Qnil;
-    bool is_wanted = is_asked_by_ruby() && sees_warnings() && is_usual_code();
+    bool is_wanted = has_lines(sequence) && is_asked_by_ruby() && sees_warnings() && is_usual_code();
     VALUE binary = is_wanted ? ashlar_quietly(binary_form, sequence) : Qundef;
     if (binary == Qundef) ashlar_keep_code(fresh, NULL, 0);
     else ashlar_keep_code(fresh, RSTRING_PTR(binary), (size_t)RSTRING_LEN(binary));
