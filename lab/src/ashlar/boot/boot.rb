@@ -164,13 +164,14 @@ class << RubyVM::InstructionSequence
   def load_from_binary(binary) = AshlarBoot.from_binary { ashlar_boot_load_from_binary(binary) }
 
   # A loader of compiled code, such as bootsnap, replaces this one; then Ruby compiles nothing
-  # that it finds there. Ashlar's code cache is there from the start, and is asked.
-  if method_defined?(:load_iseq)
-    alias ashlar_boot_load_iseq load_iseq
-    def load_iseq(path) = ashlar_boot_load_iseq(path) || AshlarBoot.compiling(path)
-  else
-    def load_iseq(path) = AshlarBoot.compiling(path)
-  end
+  # that it finds there.
+  def load_iseq(path) = AshlarBoot.compiling(path) unless method_defined?(:load_iseq)
+end
+
+# Ashlar's code cache is there from the start. It keeps nothing for a method that calls its own, so this watches what it returns.
+if RubyVM::InstructionSequence.method(:load_iseq).source_location&.first == "<internal:ashlar>"
+  TracePoint.new(:return) { |point| AshlarBoot.compiling(point.binding.local_variable_get(:path)) unless point.return_value }
+            .enable(target: RubyVM::InstructionSequence.method(:load_iseq))
 end
 
 class << Process
