@@ -37,7 +37,7 @@ RUNS = {"normal, 1 %": normal(0.01), "normal, 2 %": normal(0.02), "normal, 5 %":
 def verdicts(planted: float, noise, trials: int, seed: int = 1) -> tuple[float, float]:
     """The shares of trials that say worse, and better."""
     old, twin, new = noise(np.random.default_rng(seed), (3, BLOCKS, trials))
-    said = [_judged(exp_estimate(ratio), "old", largest([exp_estimate(itself).value]), "cpu_s")
+    said = [_judged(exp_estimate(ratio), "old", largest([exp_estimate(itself)], itself.n), "cpu_s")
             for ratio, itself in zip(trimmed_columns(new + np.log1p(planted) - old), trimmed_columns(twin - old))]
     return tuple(sum(s.endswith(f"which is {word}") for s in said) / trials for word in ("worse", "better"))
 

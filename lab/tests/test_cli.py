@@ -1,9 +1,11 @@
 """The command as a person or a script meets it: messages, exit statuses, and nothing half-written."""
 
+import contextlib
 import json
 import os
 import re
 import signal
+import sqlite3
 import subprocess
 import sys
 import time
@@ -128,6 +130,31 @@ def test_resume_runs_only_what_is_missing(ashlar, tmp_path):
     after = read_all([tmp_path / "sleep.ashlar"])[2]
     assert [r for r in after if r.block < 2] == before
     assert sorted({r.block for r in after}) == [-1, 0, 1, 2, 3] and len(after) == 2 + 4 * 3
+
+
+def test_resume_begins_a_block_that_is_not_whole_anew(ashlar, tmp_path):
+    """The rest of it would be paired with runs of another hour."""
+    ashlar(*PAIR, "--blocks", "2", *SLEEP)
+    with contextlib.closing(sqlite3.connect(tmp_path / "sleep.ashlar")) as store, store:
+        store.execute("DELETE FROM run WHERE block = 1 AND position = 2")
+        store.execute("UPDATE run SET started = 'yesterday' WHERE block = 1")
+    assert ashlar("compare", "--resume", "sleep.ashlar", "--blocks", "2", "-q").returncode == 0
+    runs = read_all([tmp_path / "sleep.ashlar"])[2]
+    assert len(runs) == 2 + 2 * 3 and "yesterday" not in {r.started for r in runs}
+
+
+def test_another_command_of_the_same_name_is_not_offered_for_a_comparison(ashlar, tmp_path):
+    assert ashlar(*PAIR, "--blocks", "1", *SLEEP).returncode == 0
+    again = ashlar(*PAIR, "--blocks", "1", *SLEEP[:-1], "0.07")
+    assert again.stderr == "sleep.ashlar is as it was; these runs are in sleep-2.ashlar.\n"
+
+
+def test_a_store_that_is_not_whole_is_one_clear_line(ashlar, tmp_path):
+    assert ashlar(*PAIR, "--blocks", "1", *SLEEP).returncode == 0
+    whole = (tmp_path / "sleep.ashlar").read_bytes()
+    (tmp_path / "sleep.ashlar").write_bytes(whole[:-4096] + 4096 * b"\xff")
+    done = ashlar("report", "sleep.ashlar")
+    assert done.returncode == 2 and done.stderr.count("\n") == 1 and "cannot be read" in done.stderr
 
 
 def test_resume_on_another_machine_is_refused(ashlar, tmp_path):

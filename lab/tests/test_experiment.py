@@ -89,6 +89,14 @@ def test_overrides_win_over_the_file(tmp_path):
     (('[[program]]', '[[contrast]]\nname = "q"\nmetric = "cpu_s"\nvariant = "a"\nagainst = "c"\n[[program]]'), "the contrast 'q' has 'c'"),
     (('[[program]]', '[[contrast]]\nname = "q"\nmetric = "cpu_s"\nvariant = "a"\n[[program]]'), "against is missing"),
     (('name = "e"', 'name = "e"\nheadline = ["charts"]'), "headline has 'charts'"),
+    (('[[program]]', 2 * '[[contrast]]\nname = "q"\nmetric = "cpu_s"\nvariant = "a"\nagainst = "b"\n' + '[[program]]'), "two contrasts are named 'q'"),
+    (('[[program]]', '[contrast]\nname = "q"\n[[program]]'), "no [[contrast]] table"),
+    (('[experiment]', '[[experiment]]'), "it must be one table, [experiment]"),
+    (('name = "p"', 'name = "p"\ntimeout_s = inf'), "timeout_s = inf; give a finite number"),
+    (('name = "p"', 'name = "p"\ntimeout_s = 1e18'), "timeout_s = 1e+18; give a positive number of seconds, at most 1000000000"),
+    (('name = "e"', 'name = "e"\nblocks = inf'), "blocks = inf; give a finite number"),
+    (('name = "p"', f'name = "p"\nserver = {{ port = 0, rate_per_s = 9, paths = {["/"] * 257} }}'), "the server has 257 paths; give at most 256"),
+    (('name = "p"', r'name = "p"' + '\nignore_lines = ["\\\\u2713"]'), r"ignore_lines has '\\u2713', which is no regular expression"),
     (('word = "x"', 'word = "${NOT_SET_ANYWHERE}"'), "set NOT_SET_ANYWHERE"),
 ])
 def test_each_mistake_is_named_with_its_value(tmp_path, change, complaint):

@@ -1,6 +1,7 @@
 """What differs between the baseline and itself is noise: no verdict of any kind claims less."""
 
 import dataclasses
+import json
 
 import numpy as np
 import pytest
@@ -10,7 +11,7 @@ from ashlar_lab.experiment.model import Contrast
 from ashlar_lab.fit.analysis import analyse
 from ashlar_lab.fit.contrasts import MET, MISSED, OPEN
 from ashlar_lab.fit.difference import BETTER, SAME, UNDECIDED, WORSE, differences, within
-from ashlar_lab.report import ci, difference, words
+from ashlar_lab.report import ci, difference, page, record, words
 
 RATIO = Contrast("ratio", "cpu_s", "new", "old")
 AMOUNT = Contrast("amount", "cpu_s", "new", "old", difference=True)
@@ -129,6 +130,28 @@ def test_without_an_a_a_arm_there_is_no_verdict_and_the_report_says_why(failed, 
     assert shown == (BETTER if known else UNDECIDED)
     text = difference.text(within(experiment, runs, ["cpu_s"], 0.03), 0.03, "a", "b")
     assert ("No A/A arm says how far the baseline differs from itself in CPU time" in text) != known and "∞" not in text
+
+
+@pytest.mark.parametrize(("left", "known"), [(1, False), (4, False), (5, True)])
+def test_an_a_a_arm_of_few_blocks_says_nothing(left, known):
+    experiment, runs = measured(0.5, 1.0, {"ratio": 0.9, "amount": 0.0})
+    runs = [dataclasses.replace(r, state="crashed") if r.role == TWIN and r.block >= left else r for r in runs]
+    analysis = analyse(experiment, runs)
+    assert ("which is better" in " ".join(words.verdict(experiment, analysis))) == known
+    assert {a.judged for a in analysis.answers if a.program} == {MET if known else OPEN}
+    assert {d.judged for d in within(experiment, runs, ["cpu_s"], 0.03)} == {BETTER if known else UNDECIDED}
+
+
+def test_what_is_said_of_two_curves_beside_a_p_obeys_the_floor():
+    """The table, the record and the sentence about a."""
+    experiment, runs = simulated_sweep(np.random.default_rng(3), {"old": (1.3, 40.0, 60.0), "new": (1.17, 36.0, 60.0)}, sigma=0.005, spikes=0)
+    for twin, noisy in ((1.01, False), (1.15, True)):
+        content = page.build(experiment, {"contenders": {}}, own := twinned(runs, twin), analyse(experiment, own))
+        rows = {row[0]: row[1] for t in content.tables if t.name == "comparison-p-new" for row in t.rows}
+        for name in ("faster at every common space", "the same by at least 2 %", "slower at every common space"):
+            assert ("no verdict, as the baseline differs from itself by 15 %" in rows[name]) == noisy
+        assert json.loads(record.as_json(content))["curves"][0]["within_noise"] == noisy
+        assert ("; the baseline differs from itself by 15 %)" in " ".join(content.verdict)) == noisy
 
 
 def test_a_curve_wins_only_with_an_a_a_arm():

@@ -7,7 +7,7 @@ from conftest import make_run, two_variants
 
 from ashlar.errors import BadInput
 from ashlar_lab.experiment.check import checked
-from ashlar_lab.experiment.model import Contrast
+from ashlar_lab.experiment.model import Contrast, Server
 from ashlar_lab.fit.analysis import analyse
 from ashlar_lab.fit.contrasts import OPEN
 from ashlar_lab.fit.difference import SAME, UNDECIDED, WORSE, differences, failures, within
@@ -64,8 +64,19 @@ def test_what_ran_and_only_fails_now_is_worse_and_says_why(relative):
     assert "after: 6 of 6 runs of p · new: it ended with exit status 1." in difference.text(list(found.values()), 0.05, "before", "after")
     back = {d.variant: d.judged for d in differences(experiment, broken, runs, ["cpu_s"], 0.05, relative)}
     assert back["new"] == UNDECIDED, "what failed before has nothing to be compared with"
-    some = [dataclasses.replace(r, state="ok") if r.block == 0 else r for r in broken]
-    assert {d.judged for d in differences(experiment, runs, some, ["cpu_s"], 0.05, relative) if d.variant == "new"} == {UNDECIDED}
+
+
+@pytest.mark.parametrize("relative", [False, True])
+@pytest.mark.parametrize(("before", "now", "verdict", "told"), [(6, 5, WORSE, "1 of 6 runs of p · new"), (6, 1, WORSE, "5 of 6"), (5, 0, WORSE, "6 of 6"),
+                                                              (5, 5, SAME, "1 of 6"), (0, 5, UNDECIDED, "1 of 6"), (6, 6, SAME, "")])
+def test_runs_that_fail_where_none_did_are_worse_and_others_are_told(before, now, verdict, told, relative):
+    """Of six runs so many succeed."""
+    experiment, runs = measured()
+    some = {n: [dataclasses.replace(r, **BROKEN) if r.variant == "new" and r.block >= n else r for r in runs] for n in (before, now)}
+    found = [d for d in differences(experiment, some[before], some[now], ["cpu_s"], 0.05, relative) if d.variant == "new"]
+    assert [d.judged for d in found] == [verdict]
+    text = difference.text(found, 0.05, "before", "after")
+    assert (f"after: {told}" in text and "it ended with exit status 1" in text) if told else "runs of" not in text
 
 
 def test_a_baseline_that_only_fails_now_is_worse_in_what_is_relative_to_it():
@@ -91,9 +102,33 @@ def test_diff_fails_for_runs_that_fail_and_refuses_a_metric_that_nobody_has(ashl
         done = ashlar("diff", first, first, "--metric", metric)
         assert done.returncode == status
         assert f"no run of {first} has the metric 'nonsense'; give some of cpu_s, gc_count, peak_mib, wall_s" in done.stderr or status == 0
+    done = ashlar("diff", first, stored(tmp_path / "d.ashlar", experiment := measured()[0], broken_in(experiment, 5)))
+    assert done.returncode == 1 and "1 of 6 runs of p · new" in done.stdout
     other = stored(tmp_path / "c.ashlar", *measured(names=("left", "right")))
     done = ashlar("diff", first, other)
     assert done.returncode == 2 and "have no arm and metric in common" in done.stderr
+
+
+def broken_in(experiment, *blocks):
+    return [dataclasses.replace(r, **BROKEN) if r.variant == "new" and r.block in blocks else r for r in measured()[1]]
+
+
+@pytest.mark.parametrize(("change", "said"), [({"command": ("true", "b.py")}, "p has the command true in one and true b.py in the other"),
+                                              ({"environment": {"A": "1"}}, "p has the environment {} in one and {'A': '1'} in the other"),
+                                              ({"server": Server(0, 100)}, "p has the server None in one and {'port': 0")])
+def test_other_work_under_the_same_name_is_not_compared(ashlar, tmp_path, change, said):
+    experiment, runs = measured()
+    other = dataclasses.replace(experiment, programs=tuple(dataclasses.replace(p, **change) for p in experiment.programs))
+    done = ashlar("diff", stored(tmp_path / "a.ashlar", experiment, runs), stored(tmp_path / "b.ashlar", other, runs))
+    assert done.returncode == 2 and said in done.stderr and done.stderr.count("\n") == 1 and not done.stdout
+    changed = dataclasses.replace(experiment, variants=tuple(dataclasses.replace(v, environment={"BUILD": "2"}) for v in experiment.variants))
+    assert ashlar("diff", tmp_path / "a.ashlar", stored(tmp_path / "c.ashlar", changed, runs)).returncode == 0, "what a variant is may change"
+
+
+def test_runs_in_turns_and_others_are_not_compared(ashlar, tmp_path):
+    experiment, runs = measured()
+    done = ashlar("diff", stored(tmp_path / "a.ashlar", experiment, runs), stored(tmp_path / "b.ashlar", dataclasses.replace(experiment, turns_s=0.5), runs))
+    assert done.returncode == 2 and "p has the turns None in one and 0.5 in the other" in done.stderr
 
 
 def test_a_goal_without_a_figure_is_open():

@@ -129,3 +129,26 @@ def test_measuring_stops_when_the_intervals_stay_narrow():
     assert narrow[9] and not narrow[14] and narrow[-1]
     assert stops == [all(narrow[max(0, n - IN_A_ROW + 1):n + 1]) for n in range(len(ratios))]
     assert stops[9] and not stops[14] and stops.index(True, 14) == narrow.index(True, 14) + IN_A_ROW - 1
+
+
+@pytest.mark.parametrize(("with_knob", "setting"), [("old", "k=2"), ("new", "k=2")])
+def test_where_one_has_no_knob_each_setting_is_compared_and_said(with_knob, setting):
+    """At one of its settings the variant takes half."""
+    experiment = two_variants(values=(1, 2, 3))
+    experiment = dataclasses.replace(experiment, variants=tuple(v if v.name == with_knob else dataclasses.replace(v, knob=None, values=()) for v in experiment.variants))
+    runs = [make_run(b, "p", arm.variant, arm.value, (0.5 if arm.variant == "new" and arm.value == "2" else 2.0 if arm.variant == "old" and arm.value == "2" and arm.role == "main" else 1.0)
+                     * (1 + b / 1000), 100, arm.role) for b in range(10) for arm in experiment.arms()]
+    runs = [dataclasses.replace(r, metrics={**r.metrics, "cpu_s": 2 * r.metrics["cpu_s"]}) if r.role == TWIN and with_knob == "old" else r for r in runs]
+    content = page.build(experiment, {"contenders": {}}, runs, analyse(experiment, runs))
+    assert f"p: new, CPU time against old's, at each of 3 values of k: less at {setting}." in content.verdict
+    assert "p: new, peak memory against old's, at each of 3 values of k: no difference shown." in content.verdict
+    rows = {row[0]: row[1] for t in content.tables if t.name == "points-p" for row in t.rows}
+    assert set(rows) == {"new at k=1", "new at k=2", "new at k=3"} and rows[f"new at {setting}"].startswith(("0.49", "0.50"))
+
+
+def test_variants_without_a_knob_are_compared_beside_one_that_has_it():
+    experiment = two_variants(values=(1, 2), names=("old", "new", "swept"))
+    experiment = dataclasses.replace(experiment, variants=tuple(v if v.name == "swept" else dataclasses.replace(v, knob=None, values=()) for v in experiment.variants))
+    runs = [make_run(b, "p", arm.variant, arm.value, (0.5 if arm.variant == "new" else 1.0) * (1 + b / 1000), 100, arm.role) for b in range(10) for arm in experiment.arms()]
+    content = page.build(experiment, {"contenders": {}}, runs, analyse(experiment, runs))
+    assert any(s.startswith("p: new, CPU time: 0.50") and "which is better" in s for s in content.verdict)

@@ -9,13 +9,17 @@ from conftest import make_run, simulated_sweep, two_variants
 from ashlar_lab.experiment.model import Contrast
 from ashlar_lab.fit.analysis import analyse
 from ashlar_lab.metrics import unit_of
-from ashlar_lab.report import page
+from ashlar_lab.report import page, units
 
 
 @pytest.mark.parametrize(("metric", "symbol"), [("cpu_s", "s"), ("p99_ms", "ms"), ("pause_ms_max", "ms"), ("request_us_median", "µs"), ("pause_ms_p99", "ms"), ("peak_mib", "MiB"),
-                                                ("live_bytes", "bytes"), ("requests_per_s", "1/s"), ("gc_count", ""), ("s", "s"), ("items", "")])
+                                                ("live_bytes", "bytes"), ("requests_per_s", "1/s"), ("read_mib_per_s", "MiB/s"), ("gc_count", ""), ("s", "s"), ("items", "")])
 def test_the_unit_is_the_end_of_the_name(metric, symbol):
     assert unit_of(metric).symbol == symbol
+
+
+def test_the_heading_of_a_rate_has_its_unit():
+    assert [units.title(m) for m in ("read_mib_per_s", "requests_per_s", "items_per_s")] == ["Read (MiB/s)", "Requests (1/s)", "Items (1/s)"]
 
 
 def test_units_of_one_kind_are_converted_and_others_are_refused():

@@ -117,6 +117,20 @@ def test_settled_memory_that_programs_report_can_be_the_space_of_an_experiment(t
     assert "settled_mib" in (tmp_path / "kept.csv").read_text().splitlines()[0], "what an experiment compares is kept of every run"
 
 
+def test_a_program_does_not_replace_what_is_measured(tmp_path, ashlar):
+    told = """sleep 0.06; echo '{"cpu_s": 1000, "wall_s": 1000, "final_mib": 1000}' >> "$ASHLAR_REPORT_FILE" """
+    ashlar("compare", "-e", experiment(tmp_path, "sleep 0.06", told), *QUIET)
+    levels = {(l["variant"], l["metric"]): l["mean"]["value"] for l in report(tmp_path)["analysis"]["levels"]}
+    assert levels["other", "cpu_s"] < 1 and levels["other", "wall_s"] < 1
+    assert levels["other", "final_mib"] == 1000, "the program knows when its work had ended"
+    assert "figure 'cpu_s': the lab measures that itself; the program's 1000 is left out" in " ".join(report(tmp_path)["warnings"])
+
+
+def test_a_program_that_is_ended_by_a_real_time_signal_is_a_run_that_failed(tmp_path, ashlar):
+    ashlar("compare", "-e", experiment(tmp_path, "sleep 0.06", "sleep 0.06; kill -35 $$"), *QUIET)
+    assert "it was ended by signal 35 (real-time)" in {r.reason for r in read_all([tmp_path / "e.ashlar"])[2]}
+
+
 def test_figures_that_are_no_figures_are_named(tmp_path, ashlar):
     told = """sleep 0.06; echo 'gc_count 7' >> "$ASHLAR_REPORT_FILE"; echo '{"Bad Name": 1, "gc": "many"}' >> "$ASHLAR_REPORT_FILE" """
     ashlar("compare", "-e", experiment(tmp_path, told, told), *QUIET)

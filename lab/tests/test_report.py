@@ -200,10 +200,18 @@ def test_thinning_keeps_the_peak():
 
 
 def test_an_envelopes_band_is_said_to_hold_less_at_its_ends():
-    for blocks, told in ((10, False), (3, True)):
-        experiment, runs = simulated_sweep(np.random.default_rng(2), {"old": (1.3, 40.0, 60.0), "new": (1.1, 40.0, 45.0)}, blocks=blocks)
+    for gaps, told in (((10, 16, 25, 40, 63, 100, 160), False), ((10, 40, 160), True)):
+        experiment, runs = simulated_sweep(np.random.default_rng(2), {"old": (1.3, 40.0, 60.0), "new": (1.1, 40.0, 45.0)}, gaps=gaps)
         caption = next(f.caption for f in page.build(experiment, MACHINE, runs, analyse(experiment, runs)).figures if f.name == "curves-p")
         assert ("At the ends of an envelope the band holds the truth in" in caption) == told
+
+
+def test_a_curve_of_few_blocks_has_no_band():
+    experiment, runs = simulated_sweep(np.random.default_rng(2), {"old": (1.3, 40.0, 60.0), "new": (1.1, 40.0, 45.0)}, blocks=3)
+    analysis = analyse(experiment, runs)
+    chart = next(f for f in page.build(experiment, MACHINE, runs, analysis).figures if f.name == "curves-p")
+    assert "too few blocks for intervals" in chart.caption and "95 %" not in chart.caption and "band" not in chart.chart.render()
+    assert all(c["grid_high"] == [None] * len(c["grid_time"]) for c in analysis.to_dict()["curves"])
 
 
 def test_tables_over_the_best_say_that_it_was_chosen(case):

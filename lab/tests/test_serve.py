@@ -80,12 +80,14 @@ def test_other_answers_are_wrong_answers(ashlar, tmp_path):
 def test_a_server_that_fails_is_recorded_with_the_reason(ashlar, tmp_path, answer, reason):
     runs = run(ashlar, tmp_path, ("good", 0, "x"), ("bad", 0, answer))
     assert runs["bad"].state == "crashed" and (reason in runs["bad"].reason or "requests failed" in runs["bad"].reason)
+    assert runs["bad"].metrics["p90_ms" if "p90_ms" in runs["good"].metrics else "p50_ms"] == math.inf and runs["bad"].metrics["failed_requests"] > 100
 
 
 @pytest.mark.parametrize(("code", "reason"), [("import time; time.sleep(60)", "did not listen on port"), ("raise SystemExit(3)", "ended before it listened")])
 def test_a_server_that_never_listens_is_recorded(ashlar, tmp_path, code, reason):
     runs = run(ashlar, tmp_path, ("mute", 0, "x"), code=code, ready_timeout_s=0.7)
     assert runs["mute"].state == "crashed" and reason in runs["mute"].reason
+    assert (runs["mute"].metrics["p50_ms"], runs["mute"].metrics["failed_requests"], runs["mute"].metrics["requests_per_s"]) == (math.inf, 150, 0)
 
 
 def test_a_taken_port_is_bad_input(ashlar, tmp_path):

@@ -95,7 +95,7 @@ def stored(path, machine=MACHINE, experiment=None, blocks=2):
     with Store.create(path, experiment or two_variants(), machine) as store:
         for block in range(-1, blocks):
             for variant in ("old", "new"):
-                store.add(make_run(block, "p", variant, None, 1, 1, role="check" if block < 0 else "main"))
+                store.add(make_run(block, "p", variant, None, 1, 1, role="check" if block < 0 else "main", started=f"{path.name} {block}"))
     return path
 
 
@@ -103,6 +103,16 @@ def test_stores_of_one_experiment_merge_with_their_blocks_apart(tmp_path):
     _, _, runs = read_all([stored(tmp_path / "a.ashlar"), stored(tmp_path / "b.ashlar", blocks=3)])
     assert sorted({r.block for r in runs}) == [-1, 0, 1, 2, 3, 4]
     assert len(runs) == 2 + 4 + 6
+
+
+def test_a_store_and_its_copy_refuse_to_merge(tmp_path):
+    """Runs that count twice would make intervals too narrow. The copy may have gone on."""
+    first, copy = stored(tmp_path / "a.ashlar"), tmp_path / "b.ashlar"
+    copy.write_bytes(first.read_bytes())
+    with Store.open(copy) as store:
+        store.add(make_run(2, "p", "old", None, 3, 3, started="later"))
+    with pytest.raises(BadInput, match="b.ashlar has runs that .*a.ashlar has, too: one is a copy of the other"):
+        read_all([first, copy])
 
 
 @pytest.mark.parametrize("key", sorted(MACHINE))

@@ -135,3 +135,13 @@ def test_an_image_of_another_user_is_not_the_process_s_own():
             image.read_process(os.getpid())
     finally:
         os.close(descriptor)
+
+
+def test_an_interrupt_while_a_file_is_written_leaves_nothing(tmp_path):
+    def pieces():
+        yield "half"
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        files.put(tmp_path / "page.html", pieces())
+    assert not list(tmp_path.iterdir())

@@ -39,9 +39,11 @@ def put(path: Path, content: str | bytes | Iterator[str], private: bool = False,
                 file.write(piece.encode(errors="backslashreplace") if isinstance(piece, str) else piece)
         if not device:
             os.replace(partial, path)
-    except OSError as error:
+    except BaseException as error:
         if partial != path:
             partial.unlink(missing_ok=True)
+        if not isinstance(error, OSError):
+            raise
         raise BadInput(f"cannot write {named or path}: {error.strerror}; name a writable place with {option}") from None
     return path
 

@@ -89,8 +89,5 @@ def judge(asked: Judgement) -> int:
 
 def _refuse_other_work(before: Experiment, now: Experiment, path: Path) -> None:
     """A baseline of other programs, or of programs that were run otherwise, says nothing."""
-    def work(e: Experiment):
-        return e.turns_s, sorted((p.name, p.command, sorted(p.environment.items()), p.server) for p in e.programs)
-
-    if work(before) != work(now):
+    if before.other_work(now) or {p.name for p in before.programs} != {p.name for p in now.programs}:
         raise BadInput(f"{path} was measured with other programs ({', '.join(p.name for p in before.programs)}) or options; make it again with --save")

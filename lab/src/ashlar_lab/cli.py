@@ -106,7 +106,7 @@ def diff(
     """Compare two stores of one machine, for CI.
 
     Exit status 1 when some interval lies wholly beyond the threshold on the worse side, and its value by more than the baseline
-    differs from itself, or when what succeeded in the first store only fails in the second; 0 otherwise, 2 for bad input.
+    differs from itself, or when runs fail in the second store of what never did in the first; 0 otherwise, 2 for bad input.
 
     \b
     ashlar-lab diff main.ashlar branch.ashlar --threshold 0.05
@@ -118,6 +118,8 @@ def diff(
     experiment, machine, runs = read_all([first])
     later, machine_second, runs_second = read_all([second])
     refuse_unlike(machine, machine_second, f"cannot compare {second} with {first}")
+    if other := experiment.other_work(later):
+        raise BadInput(f"cannot compare {second} with {first}: {other}; measure the same programs in the same way")
     refuse_unknown(metric, runs, str(first))
     refuse_unknown(metric, runs_second, str(second))
     found = differences(experiment, runs, runs_second, metric, threshold, relative, later)
@@ -204,6 +206,10 @@ def _run() -> int:
     except Exception as error:
         if type(error).__name__ == "Abort":
             raise KeyboardInterrupt from None
+        if type(error).__module__ == "sqlite3":
+            other = type(error).__name__ == "IntegrityError"
+            raise BadInput(f"a store cannot be read or written: {error}; " + ("another ashlar-lab writes to it: end one of them" if other else
+                           "see whether the disk is full, or the file is not whole")) from None
         if not hasattr(error, "format_message"):  # what typer calls wrong usage has its own classes from version to version
             raise
         said = error.format_message()

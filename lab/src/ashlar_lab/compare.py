@@ -54,7 +54,8 @@ def compare(asked: Comparison) -> int:
     store = asked.resume or asked.store or fresh
     status = _run(asked, experiment, store, asked.output or store.with_suffix(""), forms)
     if before and store == fresh and fresh.exists() and not asked.quiet:
-        say(f"{before} is as it was; these runs are in {fresh}. To compare: ashlar-lab diff {shlex.join([str(before), str(fresh)])}", error=True)
+        to_compare = f" To compare: ashlar-lab diff {shlex.join([str(before), str(fresh)])}" if _holds(before, experiment) else ""
+        say(f"{before} is as it was; these runs are in {fresh}.{to_compare}", error=True)
     return status
 
 
@@ -66,6 +67,15 @@ def _stores(name: str) -> tuple[Path | None, Path]:
         number += 1
         before, fresh = fresh, Path(f"{file_name(name, 'experiment')}-{number}.ashlar")
     return before, fresh
+
+
+def _holds(store: Path, experiment: Experiment) -> bool:
+    """Whether a store has runs of this experiment."""
+    try:
+        with Store.open(store) as opened:
+            return opened.experiment().identity() == experiment.identity()
+    except BadInput:
+        return False
 
 
 def _run(asked: Comparison, experiment: Experiment, store: Path, output: Path, forms: list[str]) -> int:

@@ -42,6 +42,7 @@ _ENDING = re.compile(rf"(?:^|_)({'|'.join(UNITS)})(?:_(?:max|min|mean|median|tot
 
 def unit_of(metric: str) -> Unit:
     if metric.endswith("_per_s"):
-        return Unit("1/s", "rate", 1)
+        of = unit_of(metric.removesuffix("_per_s"))
+        return Unit(f"{of.symbol or '1'}/s", f"{of.kind} rate".strip(), of.size)
     ending = _ENDING.search(metric)
     return UNITS[ending[1]] if ending else Unit("", "", 1)

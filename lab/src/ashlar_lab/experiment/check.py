@@ -5,11 +5,12 @@ import re
 from collections.abc import Iterator
 
 from ashlar.errors import BadInput
-from ashlar_lab.experiment.model import PERCENTILES, SLOWER_LEAST, Experiment, quantity, slower
+from ashlar_lab.experiment.model import PATHS_MAX, PERCENTILES, SLOWER_LEAST, Experiment, quantity, slower
 
 TIME_METRICS = ("cpu_s", "wall_s", "user_s", *PERCENTILES)
 HEADLINES = ("contrasts", "side-by-side", "ratios", "programs", "curves")
 SPACE_METRICS = ("peak_mib", "mean_mib", "final_mib", "settled_mib", "peak_rss_mib", "cgroup_peak_mib")
+TIMEOUT_S_MAX = 1e9  # the launcher counts milliseconds
 _NAME = re.compile("[^\\s/,:=\x00-\x1f\x7f-\x9f\ud800-\udfff][^/,:=\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]{0,59}")
 
 
@@ -43,7 +44,9 @@ def _rules_of_metrics(experiment: Experiment) -> Iterator[tuple[object, str]]:
     time, space, names = experiment.time_metric, experiment.space_metric, [v.name for v in experiment.variants]
     yield time in TIME_METRICS, f"time = {time!r}; give one of {', '.join(TIME_METRICS)}"
     yield space in SPACE_METRICS, f"space = {space!r}; give one of {', '.join(SPACE_METRICS)}"
+    asked = [c.name for c in experiment.contrasts]
     for contrast in experiment.contrasts:
+        yield asked.count(contrast.name) == 1, f"two contrasts are named {contrast.name!r}; give each its own name"
         for name in (contrast.variant, contrast.against):
             yield name in names, f"the contrast {contrast.name!r} has {name!r}, which is no variant; choose among {', '.join(names)}"
             for p in experiment.programs:
@@ -65,7 +68,7 @@ def _rules_of_metrics(experiment: Experiment) -> Iterator[tuple[object, str]]:
 def _rules_of_patterns(experiment: Experiment) -> Iterator[tuple[object, str]]:
     for pattern in (p for program in experiment.programs for p in program.ignore_lines):
         try:
-            re.compile(pattern)
+            re.compile(pattern.encode())  # output is looked at as bytes
         except re.error as error:
             yield False, f"ignore_lines has {pattern!r}, which is no regular expression: {error}"
 
@@ -79,8 +82,10 @@ def _rules_of_numbers(experiment: Experiment) -> Iterator[tuple[object, str]]:
     yield experiment.turns_s is None or 0.05 <= experiment.turns_s <= 60, f"turns_s = {experiment.turns_s}; give seconds from 0.05 to 60, such as 0.5"
     yield experiment.turns_s is None or not all(p.server for p in experiment.programs), "servers take no turns: latencies would have the time in which a server stood still; leave out turns"
     for p in experiment.programs:
-        yield p.timeout_s > 0, f"{p.name}: timeout_s = {p.timeout_s}; give a positive number of seconds"
+        yield 0 < p.timeout_s <= TIMEOUT_S_MAX, f"{p.name}: timeout_s = {p.timeout_s}; give a positive number of seconds, at most {TIMEOUT_S_MAX:.0f}"
         if s := p.server:
+            yield all(map(math.isfinite, (s.rate_per_s, s.duration_s, s.warm_up_s, s.ready_timeout_s, s.stop_timeout_s))), f"{p.name}: a number of its server is not finite"
+            yield len(s.paths) <= PATHS_MAX, f"{p.name}: the server has {len(s.paths)} paths; give at most {PATHS_MAX}"
             yield (0 <= s.port < 65536 and s.rate_per_s > 0 and s.duration_s > 0 and s.connections > 0,
                    f"{p.name}: the server needs a port (0 for any free one), rate_per_s, duration_s and connections above zero")
             yield all(path.startswith("/") for path in s.paths), f"{p.name}: server paths are {list(s.paths)}; each must start with '/'"

@@ -10,6 +10,7 @@ import hashlib
 import json
 import math
 import random
+import shlex
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -18,6 +19,8 @@ from ashlar_lab.experiment import typed
 # Percentiles of latency that a server's run gives, and how many slower requests each must rest on.
 PERCENTILES = {"p50_ms": 0.50, "p90_ms": 0.90, "p99_ms": 0.99, "p999_ms": 0.999}
 SLOWER_LEAST = 20
+# So many different paths the client asks a server for, at most (`load.c`).
+PATHS_MAX = 256
 
 MAIN, TWIN, CHECK = "main", "twin", "check"
 
@@ -160,6 +163,11 @@ class Experiment:
         """Whether any variant has a knob, so that curves can be drawn."""
         return any(v.values for v in self.variants)
 
+    def without_curve(self) -> list[Variant]:
+        """The variants whose curve cannot be compared with the baseline's, since one of the two has no knob; none where nothing has a knob."""
+        baseline = self.variant(self.baseline)
+        return [v for v in self.variants if self.sweeps() and v is not baseline and not (v.values and baseline.values)]
+
     def arms(self) -> list[Arm]:
         """Every arm of one block, the A/A twins included, in a fixed order."""
         arms = [Arm(p.name, v.name, value) for p in self.programs for v in self.variants for value in v.values or (None,)]
@@ -170,6 +178,16 @@ class Experiment:
         arms = self.arms()
         random.Random(f"{self.seed}:{block}").shuffle(arms)
         return arms
+
+    def other_work(self, other: "Experiment") -> str:
+        """The first program that both have and that the two run otherwise, with how; empty where what a variant does is all that may differ."""
+        for own in self.programs:
+            for their in (p for p in other.programs if p.name == own.name):
+                for what, is_of in (("command", lambda p, e: p.command), ("environment", lambda p, e: p.environment), ("server", lambda p, e: p.server),
+                                    ("turns", lambda p, e: None if p.server else e.turns_s)):
+                    if (one := is_of(own, self)) != (two := is_of(their, other)):
+                        return f"{own.name} has the {what} {_shown(one)} in one and {_shown(two)} in the other"
+        return ""
 
     def to_json(self) -> str:
         return json.dumps(dataclasses.asdict(self), sort_keys=True)
@@ -193,6 +211,13 @@ class Experiment:
     @staticmethod
     def from_json(text: str) -> "Experiment":
         return typed.read(Experiment, json.loads(text), "the experiment")
+
+
+def _shown(value) -> str:
+    """What is worth saying of a part of a program."""
+    if isinstance(value, tuple):
+        return shlex.join(value)
+    return str(dataclasses.asdict(value)) if dataclasses.is_dataclass(value) else str(value)
 
 
 def quantity(value: str) -> float | str:

@@ -62,8 +62,10 @@ def parse(raw: dict, directory: Path, source: str, *, programs: list[str] | None
     knob = vars(read(_Knob, raw["knob"], f"{source}: [knob]")) if "knob" in raw else {}
     measured = tuple(_program(p, directory, _where(source, "program", p, n)) for n, p in enumerate(_chosen(raw, "program", source, programs)))
     contenders = tuple(_variant(v, directory, knob, _where(source, "variant", v, n)) for n, v in enumerate(_chosen(raw, "variant", source, variants)))
-    contrasts = tuple(_contrast(c, _where(source, "contrast", c, n)) for n, c in enumerate(raw.get("contrast", ())))
+    contrasts = tuple(_contrast(c, _where(source, "contrast", c, n)) for n, c in enumerate(_tables(raw, "contrast", source) if "contrast" in raw else ()))
     where = f"{source}: [experiment]"
+    if not isinstance(raw.get("experiment", {}), dict):
+        raise BadInput(f"{source}: experiment is {raw['experiment']!r}; it must be one table, [experiment]")
     head = {"name": Path(source).stem, "baseline": contenders[0].name if contenders else "", **raw.get("experiment", {})}
     rule = _stop({k: head.pop(k) for k in ("blocks", "blocks_min", "blocks_max", "precision", "budget_s") if k in head}, where).extended(**stop)
     head |= {name: value for name, value in (("seed", seed), ("turns_s", turns_s)) if value is not None}

@@ -1,6 +1,7 @@
 """A table of text, numbers and lists made into a dataclass by its annotations. Every complaint names the key, the value and what would do."""
 
 import dataclasses
+import math
 import typing
 from collections.abc import Callable, Mapping
 from types import NoneType
@@ -45,6 +46,8 @@ def _value(hint, value, where: str, key: str):
         return value if isinstance(value, kind) else read(kind, value, f"{where} {key}")
     if kind is tuple and dataclasses.is_dataclass(inner[0]):
         return tuple(_value(inner[0], one, where, key) for one in value)
+    if isinstance(value, float) and not math.isfinite(value):
+        raise BadInput(f"{where}: {key} = {value!r}; give a finite number")
     wanted = {tuple: (list, tuple), float: (int, float), int: (int, float)}.get(kind, kind)
     if not isinstance(value, wanted) or isinstance(value, bool) and kind is not bool:
         raise BadInput(f"{where}: {key} = {value!r}; give {_MEANT[kind]}")

@@ -42,7 +42,7 @@ class Analysis:
 
     def floor(self, metric: str) -> float:
         """The largest relative difference that the A/A arm of any program shows in this metric, as a fraction; infinite without one."""
-        return largest(r.ratio.value for r in self.noise if r.metric == metric)
+        return largest((r.ratio for r in self.noise if r.metric == metric), self.blocks)
 
     def to_dict(self) -> dict:
         """As JSON has it, which knows no infinity: what is infinite or unknown is None."""

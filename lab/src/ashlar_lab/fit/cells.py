@@ -8,12 +8,14 @@ import numpy as np
 from ashlar_lab.experiment.model import Arm, Variant
 from ashlar_lab.fit.across import across
 from ashlar_lab.fit.trimmed import Estimate, Trimmed, exp_estimate, nothing
+from ashlar_lab.metrics import SERVED
 from ashlar_lab.store.run import Run
 from ashlar_lab.store.table import Table
 
 
 class Cells:
-    """The successful runs of the blocks, by arm. A failed run has no place here; it is reported by itself.
+    """The successful runs of the blocks, by arm. A failed run has no place here; it is reported by itself. Only what the lab measured of its requests
+    counts: percentiles without the runs in which many requests failed would be missing exactly where they are worst.
 
     A block is of one machine. `reference` is the machine with the most blocks: plain values, in seconds or MiB, are always
     those of one machine, and this is the one.
@@ -21,10 +23,9 @@ class Cells:
 
     def __init__(self, runs: Sequence[Run]):
         table = self.table = Table.of(runs)
-        order = table.order[table.good()[table.order]]
-        by_arm = order[np.argsort(table.arm[order], kind="stable")]
-        edges = np.searchsorted(table.arm[by_arm], np.arange(len(table.arms) + 1))
-        self._rows = {arm: by_arm[edges[i]:edges[i + 1]] for i, arm in enumerate(table.arms)}
+        self._rows, self._answered = _by_arm(table, table.good()), _by_arm(table, table.answered())
+        self._served = SERVED.keys() - table.told
+        self._counts = dict(zip(table.arms, np.bincount(table.arm[table.measured()], minlength=len(table.arms)).tolist()))
         self._column = functools.cache(table.column)
         blocks, first = np.unique(table.block[table.measured()], return_index=True)
         self._blocks, self._machine = blocks, table.machine[table.measured()][first]
@@ -34,13 +35,14 @@ class Cells:
         self.reference = max(self.machines, key=self.blocks_of.get, default="")
         self._reference = table.machines.index(self.reference) if self.machines else -1
 
-    def succeeded(self, arm: Arm) -> bool | None:
-        """Whether any run did; None where there was none."""
-        return len(self._rows[arm]) > 0 if arm in self._rows else None
+    def outcomes(self, arm: Arm) -> tuple[int, int]:
+        """How many runs succeeded, and how many failed."""
+        good = len(self._rows.get(arm, ()))
+        return good, self._counts.get(arm, 0) - good
 
     def series(self, metric: str, arm: Arm) -> tuple[np.ndarray, np.ndarray]:
         """(blocks, values) of one metric in one arm, by block."""
-        rows = self._rows.get(arm, np.zeros(0, int))
+        rows = (self._answered if metric in self._served else self._rows).get(arm, np.zeros(0, int))
         values = self._column(metric)[rows]
         there = ~np.isnan(values)
         return self.table.block[rows][there], values[there]
@@ -102,6 +104,14 @@ class Cells:
     def asked_ratio(self, metric: str, first: Arm, second: Arm) -> Estimate:
         """The same where somebody waits for an answer: nothing where there is none, with the blocks that have both."""
         return self.ratio(metric, first, second) or nothing(len(self.together((metric, first), (metric, second))[0]))
+
+
+def _by_arm(table: Table, chosen: np.ndarray) -> dict[Arm, np.ndarray]:
+    """The chosen rows of each arm, by block."""
+    order = table.order[chosen[table.order]]
+    by_arm = order[np.argsort(table.arm[order], kind="stable")]
+    edges = np.searchsorted(table.arm[by_arm], np.arange(len(table.arms) + 1))
+    return {arm: by_arm[edges[i]:edges[i + 1]] for i, arm in enumerate(table.arms)}
 
 
 def common_values(first: Variant, second: Variant) -> list[tuple[str | None, str | None]]:

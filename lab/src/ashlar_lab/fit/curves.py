@@ -33,7 +33,8 @@ class Point:
 
 @dataclass(frozen=True)
 class Curve:
-    """One variant's trade-off. `a`, `b`, `c` are present only when the gate let the model through."""
+    """One variant's trade-off. `a`, `b`, `c` are present only when the gate let the model through. The band, `grid_low` to `grid_high`, is infinite
+    where there is no interval."""
 
     program: str
     variant: str
@@ -155,9 +156,8 @@ def _curve(sweep: Sweep, name: str, points: Points, time_unit: str, space_unit: 
         band = [exp_estimate(t) for t in over_blocks(sweep, np.log(times))]
     own = tuple(Point(value, _ratio(sweep, np.log(points.space[:, i]), space_unit), _ratio(sweep, np.log(points.time[:, i]), time_unit))
                 for i, value in enumerate(sweep.values[name]))
-    low, high = zip(*((e.low, e.high) if math.isfinite(e.high) else (float(t), float(t)) for e, t in zip(band, times[0])))
     return Curve(sweep.program, name, ENVELOPE if reason else MODEL, verdict.rejected, reason, verdict.p_value, verdict.worst_misfit, own, **parameters,
-                 grid_space=tuple(grid), grid_time=tuple(times[0]), grid_low=low, grid_high=high, moved=chosen)
+                 grid_space=tuple(grid), grid_time=tuple(times[0]), grid_low=tuple(e.low for e in band), grid_high=tuple(e.high for e in band), moved=chosen)
 
 
 def compare(sweep: Sweep, first: Curve, second: Curve, floor: float = 0.0) -> Comparison:

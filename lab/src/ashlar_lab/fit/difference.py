@@ -27,8 +27,8 @@ WORSE, BETTER, UNDECIDED, SAME = "worse", "better", "undecided", "within thresho
 @dataclass(frozen=True)
 class Difference:
     """Second store over first for one metric of one arm. `judged` looks at the interval, never at the mean alone, and at the noise
-    floor: how far the A/A arm, of the noisier store where there are two, differs from 1. `failed` says how runs failed that used to succeed: there is
-    no ratio then, and it is worse."""
+    floor: how far the A/A arm, of the noisier store where there are two, differs from 1. `failed` says how runs of the second store failed. Where
+    none did in the first store, or none succeeds any more, it is worse, whatever the ratio."""
 
     program: str
     variant: str
@@ -54,18 +54,24 @@ def differences(experiment: Experiment, first: Sequence[Run], second: Sequence[R
         found = _between_machines(_side(a, metric, asked[arm]), _side(b, metric, same[arm])) if all(same[arm]) else None
         return found or nothing()
 
-    def failed(arm: Arm) -> str:
-        gone = {there: here.label() for here, there in zip(asked[arm], same[arm]) if there and a.succeeded(here) and b.succeeded(there) is False}
-        return "; ".join(failures(second, gone.get)) if gone else ""
+    def failed(arm: Arm) -> tuple[str, bool]:
+        pairs = [(here, there) for here, there in zip(asked[arm], same[arm]) if there and b.outcomes(there)[1]]
+        names = {there: here.label() for here, there in pairs}
+        return "; ".join(failures(second, names.get)) if names else "", any(_fails_now(a.outcomes(here), b.outcomes(there)) for here, there in pairs)
 
     return _differences([(experiment, a), (later, b)], metrics, threshold, {arm: failed(arm) for arm in arms}, ratio)
+
+
+def _fails_now(before: tuple[int, int], now: tuple[int, int]) -> bool:
+    """From how many runs succeeded and how many failed: whether some fail where none did, or all where some did not."""
+    return before[0] > 0 and now[1] > 0 and (before[1] == 0 or now[0] == 0)
 
 
 def within(experiment: Experiment, runs: Sequence[Run], metrics: Sequence[str] | None, threshold: float) -> list[Difference]:
     """Every variant against the baseline in the same blocks: the paired ratio, judged as a difference of stores is."""
     cells = Cells(runs)
     arms = {Arm(program, variant, value): pair for program, variant, value, *pair in comparisons(experiment)}
-    return _differences([(experiment, cells)], metrics, threshold, dict.fromkeys(arms, ""), lambda arm, metric: cells.asked_ratio(metric, *arms[arm]))
+    return _differences([(experiment, cells)], metrics, threshold, dict.fromkeys(arms, ("", False)), lambda arm, metric: cells.asked_ratio(metric, *arms[arm]))
 
 
 def failures(runs: Sequence[Run], named: Callable[[Arm], str | None]) -> list[str]:
@@ -80,14 +86,14 @@ def failures(runs: Sequence[Run], named: Callable[[Arm], str | None]) -> list[st
     return [f"{count} of {whole[name]} runs of {name}: {reason}" for (name, reason), count in bad.items() if count]
 
 
-def _differences(stores: Sequence[tuple[Experiment, Cells]], metrics: Sequence[str] | None, threshold: float, arms: Mapping[Arm, str],
+def _differences(stores: Sequence[tuple[Experiment, Cells]], metrics: Sequence[str] | None, threshold: float, arms: Mapping[Arm, tuple[str, bool]],
                  ratio_of: Callable[[Arm, str], Estimate]) -> list[Difference]:
-    """Of every arm, with how its runs failed, and every metric; the metrics are the first store's time and space where none are named. What is asked
+    """Of every arm, with how its runs failed and whether that is worse, and every metric; the metrics are the first store's time and space where none are named. What is asked
     and has no ratio is undecided: a gate that leaves it out would let it pass."""
     experiment = stores[0][0]
     floors = {metric: max(floor_of(own, cells, metric) for own, cells in stores) for metric in metrics or dict.fromkeys((experiment.time_metric, experiment.space_metric))}
-    return [Difference(*arm[:3], metric, ratio := ratio_of(arm, metric), floor, WORSE if failed else _judged(ratio, threshold, metric.endswith("_per_s"), floor), failed)
-            for arm, failed in arms.items() for metric, floor in floors.items()]
+    return [Difference(*arm[:3], metric, ratio := ratio_of(arm, metric), floor, WORSE if is_worse else _judged(ratio, threshold, metric.endswith("_per_s"), floor), failed)
+            for arm, (failed, is_worse) in arms.items() for metric, floor in floors.items()]
 
 
 def _of_baseline(experiment: Experiment, arm: Arm) -> Arm:

@@ -12,7 +12,7 @@ import numpy as np
 
 from ashlar_lab.experiment.model import TWIN, Arm, Experiment
 from ashlar_lab.fit.cells import Cells
-from ashlar_lab.fit.trimmed import Estimate, exp_estimate, trimmed
+from ashlar_lab.fit.trimmed import LEAST_BLOCKS, Estimate, exp_estimate, trimmed
 
 
 def twins(experiment: Experiment, program: str) -> tuple[Arm, Arm]:
@@ -33,18 +33,21 @@ def of_itself(experiment: Experiment, cells: Cells, metric: str, program: str) -
 
 def floor_of(experiment: Experiment, cells: Cells, metric: str) -> float:
     """The largest relative difference that the A/A arm of any program shows in this metric, as a fraction."""
-    return largest(e.value for p in experiment.programs if (e := of_itself(experiment, cells, metric, p.name)))
+    return largest((e for p in experiment.programs if (e := of_itself(experiment, cells, metric, p.name))), sum(cells.blocks_of.values()))
 
 
-def largest(ratios: Iterable[float]) -> float:
-    """The largest relative difference among ratios, as a fraction. It is infinite where there is none, or one that is infinite or no number."""
-    return max((max(r, 1 / r) if r > 0 else math.inf for r in ratios), default=math.inf) - 1
+def largest(ratios: Iterable[Estimate], blocks: int) -> float:
+    """The largest relative difference among ratios, as a fraction; one that rests on few of so many blocks says nothing. It is infinite where there is
+    none, or one that is infinite or no number."""
+    known = (e.value for e in ratios if e.n >= min(blocks, LEAST_BLOCKS))
+    return max((max(r, 1 / r) if r > 0 else math.inf for r in known), default=math.inf) - 1
 
 
 def floor_of_difference(experiment: Experiment, cells: Cells, metric: str, program: str) -> float:
     """The same in the metric's unit, of one program: units of several have no common size."""
     differences = cells.own_differences(metric, *twins(experiment, program))
-    found = abs(trimmed(differences).mean) if len(differences) else math.inf
+    enough = len(differences) >= max(1, min(cells.blocks_of.get(cells.reference, 0), LEAST_BLOCKS))
+    found = abs(trimmed(differences).mean) if enough else math.inf
     return math.inf if math.isnan(found) else found
 
 

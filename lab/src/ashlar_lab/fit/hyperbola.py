@@ -81,7 +81,8 @@ def _linear(space: np.ndarray, time: np.ndarray, weight: np.ndarray, c: np.ndarr
     total = w.sum(axis=2)
     mean_x, mean_y = (w * x).sum(axis=2) / total, (w * y).sum(axis=2) / total
     dx, dy = x - mean_x[:, :, None], y - mean_y[:, :, None]
-    b = np.maximum((w * dx * dy).sum(axis=2) / (w * dx * dx).sum(axis=2), 0)
+    with np.errstate(invalid="ignore"):  # where all spaces are one
+        b = np.maximum((w * dx * dy).sum(axis=2) / (w * dx * dx).sum(axis=2), 0)
     a = mean_y - b * mean_x
     through_zero = (w * x * y).sum(axis=2) / (w * x * x).sum(axis=2)
     b = np.where(a < 0, through_zero, b)

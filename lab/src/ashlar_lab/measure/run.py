@@ -90,7 +90,9 @@ def run_arm(experiment: Experiment, arm: Arm, block: int, position: int, expecte
         # PSS of the tree when the load had ended and the server still ran.
         if marked := [m["pss_kib"] for m in seen.memory if m["moment"] == "mark"]:
             metrics["final_mib"] = sum(marked) / 1024
+    told, more = figures.beside_measured(told, metrics)
     metrics |= told
+    complaints += more
     missing = {name: _WHY_NO_COUNTER.get(why, why) for name, why in seen.missing_counters.items()}
     missing |= {"cgroup_peak_mib": group.reason} if group.reason else {}
     run = Run(
@@ -131,7 +133,7 @@ def _judge(seen: launcher.Observed, library: str | None, preloaded: bool, checks
         return CRASHED, served.failure
     if "signal" in seen.numbers and not (served and seen.numbers["signal"] in (signal.SIGTERM, signal.SIGKILL)):
         number = int(seen.numbers["signal"])
-        return CRASHED, f"it was ended by signal {number} ({signal.Signals(number).name})"
+        return CRASHED, f"it was ended by signal {number} ({signal.Signals(number).name if number in set(signal.Signals) else 'real-time'})"
     if seen.numbers.get("exit", 0) and not served:
         return CRASHED, f"it ended with exit status {int(seen.numbers['exit'])}"
     # Only a traced run is looked at in the moment it ends. In a timed run the maps are read now and then, so

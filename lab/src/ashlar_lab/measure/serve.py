@@ -46,11 +46,11 @@ def drive(launcher: subprocess.Popen, server: Server, port: int, folder: Path) -
     failure = _wait_for_port(launcher, server, port)
     if failure:
         launcher.send_signal(signal.SIGTERM)
-        return Served(failure=failure)
+        return _served([], server.requests(), server.duration_s, failure)
     result = folder / "load"
     seconds = server.warm_up_s + server.duration_s
     subprocess.run([str(native.program(SOURCE)), str(port), str(server.rate_per_s), str(seconds), str(server.connections), str(result), *server.paths],
-                   stdin=subprocess.DEVNULL, timeout=seconds + 30)
+                   stdin=subprocess.DEVNULL, timeout=seconds + 30, check=True)
     launcher.send_signal(signal.SIGUSR1)  # final memory of the tree, before it is told to stop
     time.sleep(0.1)
     died = launcher.poll() is not None
@@ -83,19 +83,21 @@ def read_load(path: Path, server: Server) -> Served:
     told = told[told[:, 0] >= server.warm_up_s * 1e6]
     intended_us, latency_us = told[told[:, 1] >= 0].T
     latencies = (np.sort(latency_us) / 1e6).tolist()
-    failed = len(told) - len(latencies) + max(0, server.requests() - len(told))
-    due = failed + len(latencies)
-    served = Served(latency_s=latencies)
+    due = max(len(told), server.requests())
+    failed = due - len(latencies)
     if not latencies:
-        served.failure = f"none of {failed} requests was answered with success"
-        return served
+        return _served([], due, server.duration_s, f"none of {due} requests was answered with success")
     took_s = max(server.duration_s, float((intended_us + latency_us).max() / 1e6) - server.warm_up_s)
-    served.metrics = {**_percentiles(latencies, due), "requests_per_s": len(latencies) / took_s, "failed_requests": float(failed)}
-    if failed > _FAILURES_TOLERATED * due:
-        served.failure = f"{failed} of {due} requests failed"
+    served = _served(latencies, due, took_s, f"{failed} of {due} requests failed" if failed > _FAILURES_TOLERATED * due else "")
     if not any(kind == "varies" for _, kind in bodies):
         served.checksum = hashlib.sha256(" ".join(digest for digest, _ in bodies).encode()).hexdigest()
     return served
+
+
+def _served(latencies: list[float], due: int, took_s: float, failure: str = "") -> Served:
+    """What is known of so many requests of which these were answered; `latencies` are in order."""
+    metrics = {**_percentiles(latencies, due), "requests_per_s": len(latencies) / took_s, "failed_requests": float(due - len(latencies))}
+    return Served(metrics, latencies, failure=failure)
 
 
 def _percentiles(latencies: list[float], due: int) -> dict[str, float]:

@@ -14,7 +14,8 @@ from ashlar_lab.store.database import Store, refuse_unlike
 
 
 def measure(experiment: Experiment, store_path: Path, resume: bool = False, quiet: bool = False) -> bool:
-    """Measure the experiment into a store. False when Ctrl-C ended it early; every finished run is kept then, of runs in turns every finished group.
+    """Measure the experiment into a store. False when Ctrl-C ended it early; every finished run is kept then, of runs in turns every finished group, but
+    `resume` begins a block that is not whole anew.
     Before the store exists there is nothing to keep, and KeyboardInterrupt is raised on."""
     here = machine.describe()
     if resume:
@@ -25,6 +26,7 @@ def measure(experiment: Experiment, store_path: Path, resume: bool = False, quie
         refuse_unlike(store.machine(), here, f"cannot resume {store_path}")
         checks.refuse_more_than_fits(experiment, store.runs("block < 0"))
         store.update_experiment(experiment)
+        store.drop_blocks_below(len(experiment.arms()))  # the rest of such a block would meet another hour of the machine
     else:
         checked = []
         with Progress(experiment, quiet) as progress:

@@ -101,7 +101,9 @@ def _curve_chart(experiment: Experiment, analysis: Analysis, program: str) -> li
     for index, variant, curve in ((i, v, curves[v.name]) for i, v in enumerate(experiment.variants) if v.name in curves):
         chart.legend(f"{variant.name}" + ("" if curve.form == "model" else " (envelope)"), index)
         top = chart.y.bounds[1]
-        chart.band(curve.grid_space, [min(v, top) for v in curve.grid_low], [min(v, top) for v in curve.grid_high], index)
+        bounded = [at for at in zip(curve.grid_space, curve.grid_low, curve.grid_high) if math.isfinite(at[2])]
+        if bounded:
+            chart.band([s for s, _, _ in bounded], [min(v, top) for _, v, _ in bounded], [min(v, top) for _, _, v in bounded], index)
         chart.line(list(zip(curve.grid_space, (min(v, top) for v in curve.grid_time))), index, dashed=curve.form != "model")
         for p in curve.points:
             if math.isfinite(p.time.high):
@@ -115,8 +117,10 @@ def _curve_chart(experiment: Experiment, analysis: Analysis, program: str) -> li
         chart.point(space.mean.value, time.mean.value, index, f"{name}: no knob", size=6)
     forms = "Lines are the fitted model" if all(c.form == "model" for c in curves.values()) else \
         "Full lines are the fitted model, broken lines the monotone envelope where the model was rejected"
-    ends = "" if all(c.form == "model" for c in curves.values()) else " At the ends of an envelope the band holds the truth in 91 to 94 of 100 cases, not in 95."
-    return [Figure(f"curves-{file_name(program, 'program')}", chart, f"{forms}; bands and crosses are 95 % t intervals over blocks.{ends} Lower left is better.")]
+    intervals = "bands and crosses are 95 % t intervals over blocks" if any(math.isfinite(high) for c in curves.values() for high in c.grid_high) else \
+        f"{units.TOO_FEW} for intervals"
+    ends = "" if intervals.endswith("intervals") or all(c.form == "model" for c in curves.values()) else " At the ends of an envelope the band holds the truth in 91 to 94 of 100 cases, not in 95."
+    return [Figure(f"curves-{file_name(program, 'program')}", chart, f"{forms}; {intervals}.{ends} Lower left is better.")]
 
 
 def _advantage_chart(experiment: Experiment, analysis: Analysis, program: str) -> list[Figure]:

@@ -9,7 +9,7 @@ GOAL = 0.01
 
 def text(found: Overhead) -> str:
     """The ratios, and whether the interval of CPU time keeps the overhead below the goal of 1 %, by more than the twin differs from 1."""
-    floor = largest([found.cpu_twin.value])
+    floor = largest([found.cpu_twin], found.cpu_twin.n)
     # More digits than elsewhere: the question is about one per cent.
     cpu, wall, cpu_twin, wall_twin = (units.interval(e, "{:.4f}".format) for e in (found.cpu, found.wall, found.cpu_twin, found.wall_twin))
     lines = [f"watched / bare over {found.blocks} blocks: CPU time {cpu}, wall time {wall}",

@@ -46,7 +46,7 @@ def _knob(value: str | None) -> dict[str, str]:
 def _curves(page: Page) -> list[dict]:
     """Every comparison of curves: the time ratios at equal space, and how clear dominance is."""
     return [{"program": c.program, "variant": c.first, "against": c.second, "better_p": c.better_p, "better_by_2_percent_p": c.better_by_margin_p,
-             "worse_p": c.worse_p, "cross_p": c.cross_p,
+             "worse_p": c.worse_p, "cross_p": c.cross_p, "within_noise": c.within_noise,
              "time_ratios": [{"space": _finite(a.place), "value": _finite(a.ratio.value), "low": _finite(a.ratio.low), "high": _finite(a.ratio.high)} for a in c.time_ratios]}
             for c in page.analysis.comparisons]
 

@@ -61,7 +61,7 @@ def _ratios_by_program(experiment: Experiment, analysis: Analysis, metric: str) 
 
 def _program_tables(experiment: Experiment, analysis: Analysis, program: str) -> list[Table]:
     if experiment.sweeps():
-        return [_sweep_table(experiment, analysis, program), *_curve_tables(experiment, analysis, program)]
+        return [_sweep_table(experiment, analysis, program), _pointwise_table(experiment, analysis, program), *_curve_tables(experiment, analysis, program)]
     base = experiment.variant(experiment.baseline)
     others = [v for v in experiment.variants if v.name != base.name]
     metrics = [m for m in analysis.metrics if analysis.level(program, base.name, m)]
@@ -101,6 +101,19 @@ def _sweep_table(experiment: Experiment, analysis: Analysis, program: str) -> Ta
                  "20 % trimmed means over blocks. Equal knob values are not equal costs: compare the curves.", "curves")
 
 
+def _pointwise_table(experiment: Experiment, analysis: Analysis, program: str) -> Table | None:
+    """Ratios to the baseline where no curves can be compared."""
+    metrics = (experiment.time_metric, experiment.space_metric)
+    told = {(r.variant, r.at_value, r.metric): r.ratio for r in analysis.ratios if r.program == program}
+    rows = []
+    for variant in experiment.without_curve():
+        knob = variant.knob or experiment.variant(experiment.baseline).knob
+        for value in dict.fromkeys(at for name, at, _ in told if name == variant.name):
+            rows.append((f"{variant.name} at {knob}={value}" if value else variant.name, *(units.interval(told.get((variant.name, value, m))) for m in metrics)))
+    return made(f"points-{program}", f"{program}: ratio to {experiment.baseline}", [units.title(m, False) for m in metrics], rows,
+                "One of the two has no knob, so there are no two curves to compare. 20 % trimmed means of paired ratios with 95 % intervals; less is better.", "curves")
+
+
 def knob_settings(experiment: Experiment) -> list[tuple[str, str]]:
     """Every (knob, value) that some variant has, each once."""
     found: list[tuple[str, str]] = []
@@ -134,9 +147,10 @@ def _curve_tables(experiment: Experiment, analysis: Analysis, program: str) -> l
             rows.append(("mean time ratio over the common space", units.interval(c.area)))
         rows += [(f"Δ{name} ({delta.unit})", units.interval(delta, units.number)) for name, delta in (("a", c.delta_a), ("c", c.delta_c)) if delta]
         if c.overlap:
-            rows += [("faster at every common space", p_value(c.better_p)),
-                     ("the same by at least 2 %", p_value(c.better_by_margin_p)),
-                     ("slower at every common space", p_value(c.worse_p)),
+            noise = f"; no verdict, as {units.noise(c.floor)}" if c.within_noise else ""
+            rows += [("faster at every common space", p_value(c.better_p) + noise),
+                     ("the same by at least 2 %", p_value(c.better_by_margin_p) + noise),
+                     ("slower at every common space", p_value(c.worse_p) + noise),
                      ("the curves cross", p_value(c.cross_p))]
         if c.crosses():
             rows.append((f"they cross between ({c.space_unit})", f"{c.crossing[0]:.0f} and {c.crossing[1]:.0f}"))

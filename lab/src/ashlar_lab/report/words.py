@@ -30,7 +30,7 @@ def verdict(experiment: Experiment, analysis: Analysis) -> list[str]:
     if not analysis.runs:
         return ["Nothing was measured yet."]
     if analysis.curves:
-        said = _curve_sentences(experiment, analysis) + _misled_sentences(experiment, analysis)
+        said = _curve_sentences(experiment, analysis) + _misled_sentences(experiment, analysis) + _pointwise_sentences(experiment, analysis)
     elif len(experiment.variants) == 1:
         said = _single(experiment, analysis)
     else:
@@ -61,7 +61,8 @@ def _curve_sentences(experiment: Experiment, analysis: Analysis) -> list[str]:
             if c.delta_a.excludes(0.0) and abs(c.delta_a.value) > c.floor * second.a.value:
                 found.append(f"{head}Without collection {c.first} would take {_amount(c.delta_a, units.number)}.")
             else:
-                found.append(f"{head}No difference in the time without collection is shown (Δa {units.number(c.delta_a.value)} {c.delta_a.unit}, {units.number(c.delta_a.low)} to {units.number(c.delta_a.high)}).")
+                why = f"; {units.noise(c.floor)}" if c.delta_a.excludes(0.0) else ""
+                found.append(f"{head}No difference in the time without collection is shown (Δa {units.number(c.delta_a.value)} {c.delta_a.unit}, {units.number(c.delta_a.low)} to {units.number(c.delta_a.high)}{why}).")
     for curve in analysis.curves:
         if curve.form != "model":
             head = f"The space-time model is rejected for {curve.variant} on {curve.program}" if curve.rejected else f"No model is fitted to {curve.variant} on {curve.program}"
@@ -129,6 +130,23 @@ def _misled_sentences(experiment: Experiment, analysis: Analysis) -> list[str]:
     return found
 
 
+def _pointwise_sentences(experiment: Experiment, analysis: Analysis) -> list[str]:
+    """Of variants without a curve to compare: at which settings a difference is shown. A table has the intervals."""
+    found = []
+    for program, variant in ((p.name, v) for p in experiment.programs for v in experiment.without_curve()):
+        knob = variant.knob or experiment.variant(experiment.baseline).knob
+        for metric in (experiment.time_metric, experiment.space_metric):
+            floor, own = analysis.floor(metric), [r for r in analysis.ratios if (r.program, r.variant, r.metric) == (program, variant.name, metric)]
+            head = f"{program}: {variant.name}, {units.in_sentence(metric)}"
+            if knob is None:
+                found += [f"{head}: {_judged(r.ratio, experiment.baseline, floor, metric)}." for r in own]
+                continue
+            shown = {side: [f"{knob}={r.at_value}" for r in own if differs(r.ratio, floor) and (r.ratio.value < 1) == (side == "less")] for side in ("less", "more")}
+            told = "; ".join(f"{side} at {', '.join(values)}" for side, values in shown.items() if values)
+            found.append(f"{head} against {experiment.baseline}'s, at each of {units.counted(len(own), 'value')} of {knob}: {told or 'no difference shown'}.")
+    return found
+
+
 def _single(experiment: Experiment, analysis: Analysis) -> list[str]:
     return [f"{program.name} takes {units.level(level)} {units.unit(metric)} of {units.in_sentence(metric)}."
             for program in experiment.programs for metric in (experiment.time_metric, experiment.space_metric)
@@ -193,7 +211,9 @@ def warnings(experiment: Experiment, runs: Sequence[Run], analysis: Analysis) ->
     good = _Good(table)
     if bad := len(table) - table.counts().get(OK, 0):
         kinds = ", ".join(f"{n} {state}" for state, n in analysis.failures.items())
-        found.append(f"{bad} of {len(table)} runs did not succeed ({kinds}). They are listed below and are in no figure; find out why before believing the rest.")
+        found.append(f"{bad} of {len(table)} runs did not succeed ({kinds}). They are listed below and are in no figure"
+                     + (", but in those of requests: one that failed counts as longer than all others" if np.any(table.column("failed_requests")[table.measured() & ~table.good()] > 0) else "")
+                     + "; find out why before believing the rest.")
     if analysis.blocks < LEAST_BLOCKS:
         found.append(f"{_blocks(analysis.blocks)} too few for intervals and verdicts: {LEAST_BLOCKS} are the least, and 10 make firm statements. Add blocks with --resume and --blocks.")
     elif analysis.blocks < 10:

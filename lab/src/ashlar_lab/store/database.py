@@ -154,6 +154,11 @@ class Store(contextlib.AbstractContextManager):
         rows = self._connection.execute(f"SELECT {', '.join(_COLUMNS)} FROM run WHERE {where} ORDER BY block, position, id")
         return [_run(dict(zip(_COLUMNS, row))) for row in rows]
 
+    def shares_runs_with(self, other: "Store") -> bool:
+        """Whether one of the two is a copy of the other, or both are of a third: what was stored first is in both then."""
+        first, second = (set(store._connection.execute("SELECT started, metrics FROM run WHERE block >= 0 ORDER BY id LIMIT 100")) for store in (self, other))
+        return bool(first & second)
+
     def size(self) -> tuple[int, int]:
         """How many runs there are, and one more than the highest block."""
         return self._connection.execute("SELECT count(*), ifnull(max(block), -1) + 1 FROM run").fetchone()
@@ -216,6 +221,9 @@ def read_all(paths: Iterable[Path]) -> tuple[Experiment, dict, Runs]:
             machines = store.machines()
             if store.experiment().identity() != experiment.identity():
                 raise BadInput(f"{store.path} holds another experiment than the first store; only runs of one experiment merge")
+            for before in stores[:stores.index(store)]:
+                if store.shares_runs_with(before):
+                    raise BadInput(f"{store.path} has runs that {before.path} has, too: one is a copy of the other; runs that count twice make intervals too narrow")
             if not (named and machines):
                 refuse_unlike(machine, store.machine(), f"cannot merge {store.path}")
             for name in machines.keys() & named.keys():

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from ashlar_lab.experiment.model import Arm
-from ashlar_lab.store.run import OK, Run
+from ashlar_lab.store.run import CRASHED, OK, Run
 
 # What repeats from row to row; the first four are the arm.
 REPEATS = ("program", "variant", "value", "role", "state", "reason", "checksum", "machine")
@@ -72,7 +72,14 @@ class Table:
 
     def good(self) -> np.ndarray:
         """Which runs belong to blocks and succeeded."""
-        return self.measured() & np.array([state == OK for state in self.states], bool)[self.state]
+        return self._in(OK)
+
+    def answered(self) -> np.ndarray:
+        """Which runs of blocks say how requests went: those of a server that failed, too, whose requests without an answer count."""
+        return self._in(OK, CRASHED)
+
+    def _in(self, *states: str) -> np.ndarray:
+        return self.measured() & np.array([state in states for state in self.states], bool)[self.state]
 
     def counts(self) -> dict[str, int]:
         """Runs by state."""
