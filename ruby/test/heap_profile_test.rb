@@ -202,6 +202,19 @@ claim "forked children have profiles of their own, which begin with nothing in t
   check([first, second].all? { _1.started_unix_ns > parent.started_unix_ns }) { "children have started with their parent" }
 end
 
+claim "a file of the program that has got the live image's number is not closed in a child", only: "ashlar" do
+  ruby_ok <<~'RUBY', env: { "ASHLAR_LIVE" => "1" }
+    open_files = -> { Dir.children("/proc/self/fd").to_h { [_1.to_i, (File.readlink("/proc/self/fd/#{_1}") rescue "")] } }
+    image = open_files.call.find { |_, name| name.include?("ashlar-live") }.first
+    IO.for_fd(image).close # as programs do that close all they find open when they begin
+    reader, writer = IO.pipe
+    abort "the pipe has not got the number #{image}" unless [reader, writer].any? { _1.fileno == image }
+    Process.wait(fork { writer.write("x"); exit!(reader.read(1) == "x") })
+    abort "the child: #{$?.inspect}" unless $?.success?
+    puts "ok"
+  RUBY
+end
+
 claim "children that are forked while other threads make and free samples have profiles that are whole", only: "ashlar" do
   finished = ruby(<<~'RUBY', "-r#{File.join(__dir__, "heap_image")}", limit: 120, env: { "ASHLAR_PROFILE" => "%p.heap", "ASHLAR_PROFILE_BYTES" => "1KiB" })
     stop = false

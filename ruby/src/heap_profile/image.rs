@@ -3,8 +3,8 @@
 
 use std::fs::{File, Permissions};
 use std::mem::{offset_of, size_of};
-use std::os::fd::AsRawFd;
-use std::os::unix::fs::PermissionsExt;
+use std::os::fd::{AsRawFd, IntoRawFd};
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::ptr::slice_from_raw_parts;
 use std::sync::atomic::{fence, AtomicU64, Ordering};
 
@@ -197,7 +197,39 @@ fn shown_file(bytes: usize) -> Option<File> {
 /// with the image, dropping this ends only the child's view of it.
 pub(super) struct Mapped {
     memory: Mapping,
-    _file: Option<File>,
+    _file: Option<Shown>,
+}
+
+/// The open file. Some programs close all files that they find open when they begin, and then the number may be that of a file of theirs, which
+/// dropping this leaves open.
+struct Shown {
+    file: Option<File>,
+    identity: Option<(u64, u64)>,
+}
+
+impl Shown {
+    fn new(file: File) -> Self {
+        let identity = identity(&file);
+        Self {
+            file: Some(file),
+            identity,
+        }
+    }
+}
+
+impl Drop for Shown {
+    fn drop(&mut self) {
+        if let Some(file) = self.file.take() {
+            if identity(&file) != self.identity {
+                let _ = file.into_raw_fd();
+            }
+        }
+    }
+}
+
+fn identity(file: &File) -> Option<(u64, u64)> {
+    let found = file.metadata().ok()?;
+    Some((found.dev(), found.ino()))
 }
 
 impl Mapped {
@@ -223,7 +255,7 @@ impl Mapped {
         }
         let mut mapped = Self {
             memory,
-            _file: file,
+            _file: file.map(Shown::new),
         };
         mapped.image_mut().begin(command_line, started_unix_ns);
         Some(mapped)
