@@ -115,3 +115,26 @@ claim "forked children share what their parent loaded, and a memory limit counts
     puts "ok"
   RUBY
 end
+
+claim "a child whose part of the memory fits does not say that it does not, though its parent's does not", only: "ashlar" do
+  finished = ruby(<<~'RUBY', env: { "ASHLAR_MEMORY_LIMIT" => "64MiB" }, limit: 60)
+    KEPT = Array.new(700_000) { |i| "kept #{i} " * 10 }
+    3.times { GC.start }
+    # All live until each has ended its work: the part of one that is left alone grows.
+    (told, tell), (wait, go) = IO.pipe, IO.pipe
+    4.times do
+      fork do
+        go.close
+        200_000.times { |i| "text #{i}" * 9 }
+        tell.puts "ended"
+        wait.read
+        exit!
+      end
+    end
+    4.times { told.gets }
+    go.close
+    Process.waitall
+  RUBY
+  lines = finished.err.scan("live data does not fit").size
+  check(lines == 1) { "#{lines} lines: #{finished.describe}" }
+end

@@ -113,6 +113,11 @@ impl Limit {
         self.note_resident(limit_bytes, resident_bytes);
     }
 
+    /// This process has just been forked: what did not fit was its parent's.
+    pub(super) fn begin_in_child(&mut self) {
+        self.fit = Fit::Fits;
+    }
+
     pub(super) fn is_over(&self) -> bool {
         self.fit == Fit::Over
     }

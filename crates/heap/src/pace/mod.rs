@@ -313,6 +313,7 @@ impl Pace {
     pub fn begin_in_child(&mut self, fresh_bytes: usize) {
         self.at_fork_ns = 0;
         self.rent.begin_in_child();
+        self.limit.begin_in_child();
         self.settled.has_what_passes = false;
         let child_nursery_bytes = fresh_bytes.saturating_add(self.chosen_nursery_bytes);
         self.nursery_bytes = self.nursery_bytes.min(child_nursery_bytes);
