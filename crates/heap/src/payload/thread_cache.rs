@@ -148,9 +148,13 @@ impl<'heap> ThreadCache<'heap> {
         match kind.arena_class() {
             Some(of) if self.supply.is_inherited(of) => self.supply.free_inherited(payload, of),
             Some(of) => {
-                self.put_aside(of);
                 // SAFETY: the payload is one of this heap's pieces, and is free now.
-                unsafe { self.lists.push(payload.as_ptr(), kind) };
+                let push = |lists: &mut FreeLists| unsafe { lists.push(payload.as_ptr(), kind) };
+                // There is room if the block was inherited a moment ago, and has been taken over since.
+                if !push(&mut self.lists) {
+                    self.put_aside(of);
+                    push(&mut self.lists);
+                }
             }
             None => self.supply.free_span(address),
         }
