@@ -39,6 +39,7 @@ struct ashlar_ruby_calls {
     void (*vm_unlock_no_barrier)(unsigned int level);
     void (*vm_barrier)(void);
     bool (*multi_ractor)(void);
+    void (*forget_called_methods)(void);
     size_t (*loaded_files)(void); /* main Ractor */
     int (*thread_has_gvl)(void);
     size_t (*optimal_size)(ashlar_value object);

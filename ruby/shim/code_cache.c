@@ -367,12 +367,17 @@ ashlar_prepare_code_cache(void)
     ashlar_load_code_for_children();
 }
 
+bool
+ashlar_code_cache_waits_for_fork(void)
+{
+    return may_have_work();
+}
+
 /* A parent loads what its children would each load for themselves. Once: what runs later is
    loaded by whoever runs it. */
 void
 ashlar_code_cache_before_fork(void)
 {
-    if (!may_have_work()) return;
     if (has_begun) ashlar_write_code_cache_before_fork();
     if (has_forked) return;
     has_forked = true;

@@ -131,6 +131,7 @@ static const struct ashlar_ruby_calls calls = {
     .vm_unlock_no_barrier = vm_unlock_no_barrier,
     .vm_barrier = rb_gc_vm_barrier,
     .multi_ractor = rb_gc_multi_ractor_p,
+    .forget_called_methods = forget_called_methods,
     .loaded_files = loaded_files,
     .thread_has_gvl = ruby_thread_has_gvl_p,
     .optimal_size = rb_gc_obj_optimal_size,
@@ -241,6 +242,9 @@ types_freed_at_exit(void)
     return 1U << T_DATA | 1U << T_FILE | 1U << T_SYMBOL;
 }
 
+/* Extensions ask whether a collection runs, to know that they must not call Ruby from a function that frees. */
+static bool frees_at_exit;
+
 static void
 free_at_exit(void *objspace, VALUE object)
 {
@@ -278,7 +282,7 @@ ashlar_collect_and_compact(void *objspace)
 bool
 rb_gc_impl_during_gc_p(void *objspace)
 {
-    return ashlar_during_gc();
+    return frees_at_exit || ashlar_during_gc();
 }
 
 void
@@ -617,22 +621,43 @@ set_finalizers(void *objspace, VALUE object, VALUE finalizers)
     RB_GC_GUARD(finalizers);
 }
 
-VALUE
-rb_gc_impl_define_finalizer(void *objspace, VALUE obj, VALUE block)
+/* 0 for none. Other Ractors may add to the array itself, and comparing calls Ruby code, which must not have the lock. */
+static VALUE
+copy_of_finalizers(void *objspace, VALUE object)
 {
-    VALUE finalizers = ashlar_finalizers(objspace, obj);
+    unsigned int level = vm_lock();
+    VALUE finalizers = ashlar_finalizers(objspace, object);
+    if (finalizers) finalizers = rb_ary_dup(finalizers);
+    vm_unlock(level);
+    return finalizers;
+}
+
+static void
+add_finalizer(void *objspace, VALUE object, VALUE block)
+{
+    unsigned int level = vm_lock();
+    VALUE finalizers = ashlar_finalizers(objspace, object);
     if (finalizers) {
-        for (long i = FIRST_FINALIZER; i < RARRAY_LEN(finalizers); i++) {
-            VALUE known = RARRAY_AREF(finalizers, i);
-            if (rb_equal(known, block)) return known;
-        }
         rb_ary_push(finalizers, block);
     }
     else {
-        finalizers = new_finalizers(obj, block);
+        finalizers = new_finalizers(object, block);
         rb_obj_hide(finalizers);
-        set_finalizers(objspace, obj, finalizers);
+        set_finalizers(objspace, object, finalizers);
     }
+    vm_unlock(level);
+}
+
+VALUE
+rb_gc_impl_define_finalizer(void *objspace, VALUE obj, VALUE block)
+{
+    VALUE finalizers = copy_of_finalizers(objspace, obj);
+    for (long i = FIRST_FINALIZER; finalizers && i < RARRAY_LEN(finalizers); i++) {
+        VALUE known = RARRAY_AREF(finalizers, i);
+        if (rb_equal(known, block)) return known;
+    }
+    RB_GC_GUARD(finalizers);
+    add_finalizer(objspace, obj, block);
     return block;
 }
 
@@ -647,8 +672,10 @@ void
 rb_gc_impl_copy_finalizer(void *objspace, VALUE dest, VALUE obj)
 {
     if (!FL_TEST(obj, FL_FINALIZE)) return;
+    unsigned int level = vm_lock();
     VALUE finalizers = ashlar_finalizers(objspace, obj);
     if (finalizers) set_finalizers(objspace, dest, finalizers_of_copy(finalizers, dest));
+    vm_unlock(level);
 }
 
 void
@@ -668,9 +695,11 @@ rb_gc_impl_shutdown_call_finalizer(void *objspace)
     /* Freeing what objects own breaks the object graph, so there are no more collections. */
     ashlar_end_collections(objspace);
     uint32_t types = types_freed_at_exit();
+    frees_at_exit = true;
     while ((object = ashlar_next_object(objspace, object, types)) != 0) {
         if (rb_gc_shutdown_call_finalizer_p(object)) free_at_exit(objspace, object);
     }
+    frees_at_exit = false;
     run_all_jobs(objspace);
 }
 
@@ -688,16 +717,27 @@ flush_output(VALUE unused)
 
 /* What waits after a collection runs in the parent: a child would run it too, and so write once more what a lost
    file had not written. Ruby has flushed its output before this, and finalizers may print. Nothing is raised from
-   here: Ruby 4.0 has stopped its timer thread, and starts it again only after the fork. */
+   here: Ruby would go on as if it had forked. */
 static void
 run_jobs_before_fork(void *objspace)
 {
     /* A fork inside a job: the others run after it. */
-    if (runner == rb_thread_current() || !ashlar_jobs_wait(objspace)) return;
+    if (runner == rb_thread_current() || !ashlar_jobs_wait(objspace) || !begin_ruby_code()) return;
     run_jobs(objspace);
     rb_gc_set_pending_interrupt();
     ashlar_quietly(flush_output, Qnil);
     rb_gc_unset_pending_interrupt();
+    end_ruby_code();
+}
+
+/* What a thread or a signal has raised meanwhile goes on from here, and there is no fork. */
+static void
+prepare_code_before_fork(void)
+{
+    if (!ashlar_code_cache_waits_for_fork()) return;
+    bool has_begun = begin_ruby_code();
+    if (has_begun || rb_thread_alone()) ashlar_code_cache_before_fork();
+    if (has_begun) end_ruby_code();
 }
 
 /* The child has this thread alone. The other Ractors are stopped, so that none of them leaves
@@ -705,7 +745,7 @@ run_jobs_before_fork(void *objspace)
 void
 rb_gc_impl_before_fork(void *objspace)
 {
-    ashlar_code_cache_before_fork();
+    prepare_code_before_fork();
     if (ashlar_collect_before_fork(objspace)) run_jobs_before_fork(objspace);
     fork_lock_level = vm_lock();
     rb_gc_vm_barrier();

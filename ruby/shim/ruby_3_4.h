@@ -50,6 +50,25 @@ update_vm(void *objspace)
     rb_gc_update_vm_references(objspace);
 }
 
+/* Here call caches keep no class. */
+static void
+forget_called_methods(void)
+{
+}
+
+/* ── Ruby code before a fork: nothing has been stopped for it yet ──────────── */
+
+static bool
+begin_ruby_code(void)
+{
+    return true;
+}
+
+static void
+end_ruby_code(void)
+{
+}
+
 /* ── Widths ────────────────────────────────────────────────────────────────── */
 
 size_t *

@@ -53,6 +53,37 @@ update_vm(void *objspace)
     rb_gc_after_updating_jit_code();
 }
 
+/* Ruby shows this to a collector inside it alone. */
+VALUE rb_gccct_clear_table(VALUE unused) __attribute__((weak));
+
+static void
+forget_called_methods(void)
+{
+    if (rb_gccct_clear_table) rb_gccct_clear_table(Qnil);
+}
+
+/* ── Ruby code before a fork ───────────────────────────────────────────────── */
+
+/* Ruby stops its timer thread before it tells of a fork. Without the timer a thread that gets the lock is never asked to
+   give it back, and a fork in a finalizer waits once more for a thread that has ended. So the timer runs while Ruby code
+   does. Only a Ruby with Ashlar inside shows these two functions to the collector. */
+void rb_thread_start_timer_thread(void) __attribute__((weak));
+void rb_thread_stop_timer_thread(void) __attribute__((weak));
+
+static bool
+begin_ruby_code(void)
+{
+    if (!rb_thread_start_timer_thread) return false;
+    rb_thread_start_timer_thread();
+    return true;
+}
+
+static void
+end_ruby_code(void)
+{
+    rb_thread_stop_timer_thread();
+}
+
 /* ── Widths ────────────────────────────────────────────────────────────────── */
 
 #include "object_widths_4_0.h"

@@ -49,6 +49,7 @@ void ashlar_load_code_for_children(void);
 /* code_cache.c */
 void ashlar_define_code_cache(void);  /* if the environment asks for one */
 void ashlar_prepare_code_cache(void); /* Process.warmup */
+bool ashlar_code_cache_waits_for_fork(void);
 void ashlar_code_cache_before_fork(void);
 
 /* config.c */

@@ -48,6 +48,7 @@ pub(crate) struct RubyCalls {
     pub(crate) vm_unlock_no_barrier: unsafe extern "C" fn(c_uint),
     pub(crate) vm_barrier: unsafe extern "C" fn(),
     pub(crate) multi_ractor: unsafe extern "C" fn() -> bool,
+    pub(crate) forget_called_methods: unsafe extern "C" fn(),
     pub(crate) loaded_files: unsafe extern "C" fn() -> usize,
     pub(crate) thread_has_gvl: unsafe extern "C" fn() -> c_int,
     pub(crate) optimal_size: unsafe extern "C" fn(Value) -> usize,

@@ -150,6 +150,7 @@ const CALLS: RubyCalls = RubyCalls {
     vm_unlock_no_barrier: vm_unlock,
     vm_barrier: nothing,
     multi_ractor: several,
+    forget_called_methods: nothing,
     loaded_files: none,
     thread_has_gvl,
     optimal_size,

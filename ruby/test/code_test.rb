@@ -267,6 +267,21 @@ claim "code that nobody refers to is freed: classes, methods, blocks, and what c
   RUBY
 end
 
+claim "classes whose methods C has called are freed", needs: "its table of calls from C" do
+  ruby_ok <<~'RUBY'
+    made = ObjectSpace::WeakMap.new
+    make = proc do
+      klass = Class.new
+      [klass.new].include?(1)
+      made[klass] = true
+    end
+    500.times(&make)
+    3.times { GC.start }
+    abort "#{made.keys.size} of 500 classes live" unless made.keys.size < 50
+    puts "ok"
+  RUBY
+end
+
 claim "what calls remember of methods that are no more is freed, although their class lives" do
   ruby_ok <<~'RUBY', limit: 120
     require "objspace"

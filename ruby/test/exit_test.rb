@@ -80,3 +80,39 @@ claim "threads still running at exit are stopped without a crash" do
     RUBY
   end
 end
+
+# Extensions ask it to know that they must not call Ruby: openssl, when a session goes.
+claim "a collection runs, as extensions see it, while objects are freed at the end" do
+  File.write(File.join(folder, "seen.c"), <<~'C')
+    #include <ruby.h>
+    #include <ruby/debug.h>
+    #include <stdio.h>
+
+    static void
+    tell(void *data)
+    {
+        fprintf(stdout, "%d", rb_during_gc());
+        fflush(stdout);
+        xfree(data);
+    }
+
+    static const rb_data_type_t type = { "seen", { 0, tell, 0, 0 }, 0, 0, RUBY_TYPED_FREE_IMMEDIATELY };
+
+    static VALUE
+    make(VALUE self)
+    {
+        return TypedData_Wrap_Struct(rb_cObject, &type, xmalloc(8));
+    }
+
+    void
+    Init_seen(void)
+    {
+        rb_define_singleton_method(rb_define_module("Seen"), "make", make, 0);
+    }
+  C
+  config = Subject.config
+  flags = %W[-shared -fPIC -O1 -w -I#{config["rubyhdrdir"]} -I#{config["rubyarchhdrdir"]}]
+  done = Subject.command({}, [config["CC"].split.first, *flags, "-o", "seen.so", "seen.c"], folder:, limit: 60)
+  check(done.ok?) { done.describe }
+  ruby_prints("1", "require './seen.so'; KEPT = Seen.make")
+end

@@ -1,3 +1,7 @@
+TIMER = "its timer thread before a fork"
+# The garbage of these programs is collected before their fork.
+GARBAGE_BEFORE_FORK = { "ASHLAR_SPACE_OVERHEAD" => "40", "ASHLAR_INCREMENTAL" => "0", "ASHLAR_NURSERY_MIN" => "64MiB" }.freeze
+
 claim "a forked child and its parent both go on allocating and collecting" do
   ruby_ok <<~'RUBY'
     kept = Array.new(20_000) { |i| "kept #{i}" }
@@ -260,8 +264,8 @@ claim "garbage is collected before a fork, unless there is little of it or colle
   RUBY
 end
 
-claim "what dies in a collection before a fork is finalized by the parent alone", only: "ashlar" do
-  ruby_ok <<~'RUBY', env: { "ASHLAR_SPACE_OVERHEAD" => "40", "ASHLAR_INCREMENTAL" => "0", "ASHLAR_NURSERY_MIN" => "64MiB" }
+claim "what dies in a collection before a fork is finalized by the parent alone", only: "ashlar", needs: TIMER do
+  ruby_ok <<~'RUBY', env: GARBAGE_BEFORE_FORK
     reader, writer = IO.pipe
     def note(writer, n) = proc { writer.syswrite("finalizer #{n}\n") }
     def leave(writer, n)
@@ -284,8 +288,44 @@ claim "what dies in a collection before a fork is finalized by the parent alone"
   RUBY
 end
 
-claim "what a finalizer prints before a fork is printed once", only: "ashlar" do
-  finished = ruby(<<~'RUBY', env: { "ASHLAR_SPACE_OVERHEAD" => "40", "ASHLAR_INCREMENTAL" => "0", "ASHLAR_NURSERY_MIN" => "64MiB" })
+claim "a fork ends though a finalizer gives the lock to a thread that never gives it back", only: "ashlar", needs: TIMER do
+  ruby_prints("10\n", <<~'RUBY', env: GARBAGE_BEFORE_FORK, limit: 20)
+    ran = 0
+    leave = proc { ObjectSpace.define_finalizer(Object.new, proc { File.stat("/"); ran += 1 }) }
+    GC.start
+    10.times(&leave)
+    200_000.times { |i| "garbage #{i}" }
+    Thread.new { loop { } }
+    Process.wait(fork { exit! })
+    puts ran
+    $stdout.flush
+    exit!(0)
+  RUBY
+end
+
+claim "finalizers that run before a fork may fork, and threads still take turns afterwards", only: "ashlar" do
+  ruby_prints("ok\n", <<~'RUBY', env: GARBAGE_BEFORE_FORK, limit: 60)
+    leave = proc { ObjectSpace.define_finalizer(Object.new, proc { Process.wait(fork { exit! }) }) }
+    20.times do
+      GC.start
+      3.times(&leave)
+      200_000.times { |i| "garbage #{i}" }
+      Process.wait(fork { exit! })
+    end
+    turns = 0
+    Thread.new { loop { turns += 1 } }
+    before = turns
+    200_000_000.times { break if turns > before }
+    abort "the other thread has had no turn" unless turns > before
+    abort "#{Dir.children("/proc/self/task").size} threads" unless Dir.children("/proc/self/task").size <= 4
+    puts "ok"
+    $stdout.flush
+    exit!(0)
+  RUBY
+end
+
+claim "what a finalizer prints before a fork is printed once", only: "ashlar", needs: TIMER do
+  finished = ruby(<<~'RUBY', env: GARBAGE_BEFORE_FORK)
     def leave = ObjectSpace.define_finalizer(Object.new, proc { print "printed " }) && nil
     GC.start
     10.times { leave }

@@ -225,3 +225,25 @@ claim "verification that there is no memory for is left out, and the program goe
     puts "ok"
   RUBY
 end
+
+# Ruby disables the collector where an object must not be looked at yet.
+claim "where collecting is disabled there is no collection when memory is out" do
+  ruby_ok <<~'RUBY', address_space: GIB
+    def collections_when_out(attempt)
+      before = GC.count
+      attempt.call
+      abort "there was memory"
+    rescue NoMemoryError
+      GC.count - before
+    end
+    GC.disable
+    in_vain = collections_when_out(-> { "x" * (1 << 46) })
+    kept = []
+    objects = collections_when_out(-> { loop { kept << Object.new } })
+    kept.clear
+    GC.enable
+    abort "#{in_vain} and #{objects} collections" unless [in_vain, objects] == [0, 0]
+    GC.start
+    puts "ok"
+  RUBY
+end

@@ -274,3 +274,24 @@ claim "Ractors that allocate are stopped about once for each collection", only: 
     puts "ok"
   RUBY
 end
+
+claim "finalizers that several Ractors give to one object each run once" do
+  ruby_ok <<~'RUBY', "-W:no-experimental", limit: 60
+    class Told
+      def initialize(writer) = @writer = writer
+      def call(_id) = @writer.syswrite(".")
+    end
+    SHARED = Class.new
+    20.times { ObjectSpace.define_finalizer(SHARED, proc { }) }
+    reader, writer = IO.pipe
+    child = fork do
+      reader.close
+      4.times.map { Ractor.new(writer.dup) { |own| 500.times { ObjectSpace.define_finalizer(SHARED, Told.new(own)) } } }.each(&:value)
+    end
+    writer.close
+    told = reader.read.size
+    Process.wait(child)
+    abort "#{$?.inspect}, #{told} finalizers ran" unless $?.success? && told == 2_000
+    puts "ok"
+  RUBY
+end

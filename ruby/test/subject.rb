@@ -44,9 +44,13 @@ module Subject
     code.each_child { |child| exit ObjectSpace.memsize_of(child) < 200 }
   RUBY
 
-  # Whether a library of this name can be required; "lazy code" and "ZJIT" are none.
+  # What Ruby 4.0 shows to a collector inside it alone.
+  HIDDEN = ["its timer thread before a fork", "its table of calls from C"].freeze
+
+  # Whether a library of this name can be required; "lazy code", "ZJIT" and what is HIDDEN are none.
   def has?(library)
     return config["ZJIT_SUPPORT"] == "yes" if library == "ZJIT"
+    return inside? || version.start_with?("3.") if HIDDEN.include?(library)
 
     @libraries ||= {}
     return @libraries[library] ||= (inside? && system(@ruby, "-e", LAZY_CODE)).to_s == "true" if library == "lazy code"

@@ -29,6 +29,10 @@ impl World for Program<'_> {
             panic!("{wrong}");
         }
     }
+
+    fn may_collect(&self) -> bool {
+        !self.heap.is_disabled()
+    }
 }
 
 impl ProgramHeap {

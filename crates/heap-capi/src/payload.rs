@@ -15,7 +15,7 @@ fn collecting(thread: &Thread, bytes: usize, allocate: impl Fn() -> *mut c_void)
     let heap = thread.heap();
     heap.collect_before_payload(thread, bytes);
     let payload = allocate();
-    if !payload.is_null() || heap.is_disabled() || !heap.driver(thread).last_resort() {
+    if !payload.is_null() || !heap.driver(thread).last_resort() {
         return payload;
     }
     let payload = allocate();

@@ -38,7 +38,7 @@ extern "C" fn ashlar_end_collections(gvl: Gvl) {
     gvl.with_vm_lock(|collector| {
         collector.stopped(|| {
             collector.heap.restart_marking();
-            collector.sweeping(|| collector.heap.finish_sweep());
+            collector.finish_sweep();
         });
     });
     KNOBS.disabled.set(true);

@@ -72,6 +72,17 @@ impl Collector {
         result
     }
 
+    /// Frees what waits to be swept.
+    pub(crate) fn finish_sweep(&self) {
+        self.sweeping(|| self.heap.finish_sweep());
+    }
+
+    /// Ruby's table of what methods were called from C keeps the classes of the objects. The calls fill it again.
+    fn forget_called_methods(&self) {
+        // SAFETY: the caller has the VM lock, and Ruby empties the table at any time itself.
+        unsafe { (self.calls().forget_called_methods)() }
+    }
+
     fn swept(&self) {
         self.warn_when_over_limit();
         self.profiler.describe(&self.heap, self.latest_collection());
@@ -101,8 +112,16 @@ impl World for Program<'_> {
         unsafe { (self.collector.calls().multi_ractor)() }
     }
 
+    /// Ruby disables the collector where objects must not be looked at.
+    fn may_collect(&self) -> bool {
+        !KNOBS.disabled.is_on()
+    }
+
     fn begins(&self, asked: Option<Scope>) {
         let collector = self.collector;
+        if matches!(asked, Some(Scope::Major | Scope::Full)) {
+            collector.forget_called_methods();
+        }
         collector.fire(collector.heap.vm().events.gc_start);
         let latest = collector.latest.get();
         collector.latest.set(latest.begin(self.reason, asked));
@@ -124,6 +143,9 @@ impl World for Program<'_> {
 
     fn marked(&self, scope: Scope, sweep_now: bool) {
         let collector = self.collector;
+        if scope != Scope::Minor {
+            collector.forget_called_methods();
+        }
         let weak = collector.heap.vm().weak.get();
         let jobs_before = self.jobs_before.get();
         let latest = collector.latest.get();

@@ -100,7 +100,7 @@ fn may_collect() -> bool {
 /// Frees everything dead, when there is no memory, if the calling thread may collect. Returns
 /// the thread's GVL if it did.
 fn collect_as_last_resort() -> Option<Gvl> {
-    if is_busy() {
+    if !may_collect() {
         return None;
     }
     let gvl = Gvl::of_this_thread()?;

@@ -30,6 +30,7 @@ fn snapshot(collector: &Collector) -> Option<Vec<Value>> {
     let heap = &collector.heap;
     // So that the other Ractors do not allocate while the cells are counted.
     collector.stop_ractors();
+    collector.finish_sweep();
     let mut needed = 0;
     heap.for_each_range(|range| {
         needed += match range {

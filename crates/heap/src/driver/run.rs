@@ -27,6 +27,11 @@ pub trait World {
         false
     }
 
+    /// Whether a collection may run at all, now that memory is out.
+    fn may_collect(&self) -> bool {
+        true
+    }
+
     /// A collection begins; this scope was asked for, if any.
     fn begins(&self, _asked: Option<Scope>) {}
 
@@ -81,12 +86,12 @@ impl<'shared, V: Vm, W: World> Driver<'_, 'shared, V, W> {
         self.world.stopped(|| self.finish_here());
     }
 
-    /// Memory is out: frees everything dead. Returns false when that cannot be done now, or there
-    /// is nothing to free.
+    /// Memory is out: frees everything dead. Returns false when that cannot or may not be done now,
+    /// or there is nothing to free.
     #[cold]
     #[inline(never)]
     pub fn last_resort(&self) -> bool {
-        let may_help = !self.heap.is_collecting() && self.has_cells();
+        let may_help = self.world.may_collect() && !self.heap.is_collecting() && self.has_cells();
         if may_help {
             self.collect(Request::EVERYTHING);
         }
