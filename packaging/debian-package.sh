@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Makes the Debian package ruby-ashlar: Ruby with Ashlar inside in /usr/lib/ruby-ashlar, and
 # its programs as ruby-ashlar, gem-ashlar and so on; `ashlar` keeps its name. It shares no file with Debian's ruby.
-#   packaging/debian-package.sh
+#   packaging/debian-package.sh [RUBY_VERSION=4.0] [SHARED=yes] [LAZY=no]
 #   apt install ./build/packages/ruby-ashlar_*.deb
 # With ASHLAR_MACHINE=aarch64 it is one for arm64. Its dependencies are those that a package of the same
 # version for this machine has: nothing that Debian has installed here names them for arm64.

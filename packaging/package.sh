@@ -37,6 +37,16 @@ fail() {
   exit 2
 }
 
+# Settings stand behind the command, as on make's command line. RUBY_VERSION is taken from nowhere else: in the environment it says which
+# Ruby runs, where there is a version manager.
+for setting; do
+  case $setting in
+    RUBY_VERSION=*) export ASHLAR_RUBY_VERSION=${setting#*=} ;;
+    RUBY_SRC=* | RUBY_SHA256=* | SHARED=* | LAZY=*) export "${setting?}" ;;
+    *) fail "'$setting' is no setting; there are RUBY_VERSION=, RUBY_SRC=, RUBY_SHA256=, SHARED= and LAZY=" ;;
+  esac
+done
+
 install_ruby() {
   local ashlar ruby_version
   make -C "$clone" --no-print-directory install PREFIX="$1" DESTDIR="$staged" STRIP=yes >&2

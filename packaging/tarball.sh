@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Makes a tarball of Ruby with Ashlar inside, to be unpacked at the root of machines with the
 # same C library: the Ruby is in /opt/ruby-ashlar then.
-#   packaging/tarball.sh
+#   packaging/tarball.sh [RUBY_VERSION=4.0] [SHARED=yes] [LAZY=no]
 #   tar -C / -xf build/packages/ruby-*.tar.xz
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 # shellcheck source=packaging/package.sh

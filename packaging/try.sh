@@ -259,36 +259,53 @@ check_release() {
   done
 }
 
-# try_suites: apt installs it in an empty Debian, with what it depends on and nothing else. Then a compiler and Python, for an extension
-# and for `ashlar`; and the tarball beside it.
+# What the tarball needs, as docs/guide/installing.md says.
+TARBALL_NEEDS=(libcrypt1 libffi8 libgmp10 libssl3 libyaml-0-2 zlib1g)
+
+# try_suites: apt installs it in an empty Debian, with what it depends on and nothing else. The tarball is unpacked in another one, with
+# what it is said to need.
 try_suites() {
-  local suite root architecture tarball log
+  local suite root architecture tarball
   command -v mmdebstrap >/dev/null || fail "trying other suites takes mmdebstrap (apt-get install mmdebstrap)"
   make_package
   tarball=$(umask 077 && "$here/tarball.sh")
   architecture=$(dpkg-deb --field "$package" Architecture)
   for suite in ${SUITES:-bookworm trixie}; do
-    root=$work/$suite log=$work/$suite.log
-    mmdebstrap --quiet --variant=apt --architectures="$architecture" "$suite" "$root" || fail "a Debian $suite was not to be had"
-    cp /etc/resolv.conf "$root/etc/resolv.conf"
-    cp -r /etc/apt/apt.conf.d/. "$root/etc/apt/apt.conf.d/" 2>/dev/null || true
+    root=$work/$suite
+    make_root "$suite" "$root"
     cp "$package" "$root/ruby-ashlar.deb"
-    { chroot "$root" apt-get -q update && chroot "$root" apt-get -q -y install --no-install-recommends /ruby-ashlar.deb; } >"$log" 2>&1 ||
-      fail "apt did not install it on $suite: $(tail -n 3 "$log")"
-    run_in "$root" /usr/bin/ruby-ashlar
-    # What compiles gems in C, and no development files of the libraries that Ruby uses.
-    chroot "$root" apt-get -q -y install --no-install-recommends gcc make libc6-dev python3 >>"$log" 2>&1 ||
-      fail "apt did not install a compiler and Python on $suite: $(tail -n 3 "$log")"
-    mkdir "$root/package" "$root/tarball"
-    try_extension "$root" /usr/bin/ruby-ashlar /package
-    try_reports "$root" /usr/bin/ruby-ashlar /usr/bin/ashlar /package
+    install_in "$root" /ruby-ashlar.deb
+    try_in "$root" /usr/bin/ruby-ashlar /usr/bin/ashlar
     echo "$package: installed by apt on Debian $suite for $architecture"
+    root=$work/$suite-tarball
+    make_root "$suite" "$root"
     tar -C "$root" -xf "$tarball"
-    run_in "$root" /opt/ruby-ashlar/bin/ruby
-    try_extension "$root" /opt/ruby-ashlar/bin/ruby /tarball
-    try_reports "$root" /opt/ruby-ashlar/bin/ruby /opt/ruby-ashlar/bin/ashlar /tarball
+    install_in "$root" "${TARBALL_NEEDS[@]}"
+    try_in "$root" /opt/ruby-ashlar/bin/ruby /opt/ruby-ashlar/bin/ashlar
     echo "$tarball: unpacked on Debian $suite for $architecture"
   done
+}
+
+# make_root SUITE ROOT: an empty Debian for `architecture`, with this machine's way to its packages.
+make_root() {
+  mmdebstrap --quiet --variant=apt --architectures="$architecture" "$1" "$2" || fail "a Debian $1 was not to be had"
+  cp /etc/resolv.conf "$2/etc/resolv.conf"
+  cp -r /etc/apt/apt.conf.d/. "$2/etc/apt/apt.conf.d/" 2>/dev/null || true
+  chroot "$2" apt-get -q update >"$2.log" 2>&1 || fail "apt has no lists of packages for $1: $(tail -n 3 "$2.log")"
+}
+
+# install_in ROOT PACKAGE...
+install_in() {
+  chroot "$1" apt-get -q -y install --no-install-recommends "${@:2}" >>"$1.log" 2>&1 || fail "apt did not install ${*:2} in $1: $(tail -n 3 "$1.log")"
+}
+
+# try_in ROOT RUBY ASHLAR: it runs there; then with a compiler, but no development files of the libraries that Ruby uses, and with Python.
+try_in() {
+  run_in "$1" "$2"
+  install_in "$1" gcc make libc6-dev python3
+  mkdir "$1/tried"
+  try_extension "$1" "$2" /tried
+  try_reports "$1" "$2" "$3" /tried
 }
 
 # run_in ROOT RUBY: it runs there, with its libraries in C.

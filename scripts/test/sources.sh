@@ -213,6 +213,22 @@ RUBY_SRC=$first
 definition_installs 'its definition for 3.4, too; and flags of the user, without those that ruby-build adds' 3.4-ashlar 3.4.5 -Wextra
 unset RUBY_SRC
 
+# What packages are made of, by an installation that installs nothing: settings stand behind the command.
+cp "$here"/../../packaging/*.sh "$here/../../Cargo.toml" "$clone/packaging/"
+mv "$clone/packaging/Cargo.toml" "$clone/"
+
+# package_has CLAIM WORDS SETTING...
+package_has() {
+  status=0
+  answer=$("$clone/packaging/tarball.sh" "${@:3}" 2>&1) || status=$?
+  [[ $answer == *"$2"* ]] || not_so "$1"
+  checks=$((checks + 1))
+}
+RUBY_VERSION=4.0.9 package_has "RUBY_VERSION in the environment is a version manager's" 'found ruby-3.4.5-'
+package_has 'behind the command it says what is packed' 'found ruby-4.0.9-' RUBY_VERSION=4.0
+package_has 'and a source does, too' 'found ruby-4.0.9-' "RUBY_SRC=$four"
+package_has 'a setting that is none is refused' "'STRIP=no' is no setting" STRIP=no
+
 mkdir "$work/folder"
 export RUBY_SRC=$work/folder RUBY_SHA256=0
 refuses 'a folder has no SHA-256' 'is a folder'
