@@ -4,8 +4,10 @@ import dataclasses
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -16,8 +18,15 @@ RUBY = os.environ.get("RUBY_STOCK") or shutil.which("ruby")
 needs_ruby = pytest.mark.skipif(not RUBY, reason="no Ruby here: neither RUBY_STOCK is set nor ruby on the PATH")
 
 
-def boot(*arguments, cwd=None):
-    return subprocess.run([sys.executable, "-m", "ashlar", "boot", *arguments], capture_output=True, text=True, cwd=cwd)
+def boot(*arguments, cwd=None, **environment):
+    return subprocess.run([sys.executable, "-m", "ashlar", "boot", *arguments], capture_output=True, text=True, cwd=cwd, env={**os.environ, **environment})
+
+
+def told(ended):
+    """What the only Ruby of a run told with --json, and what was printed before."""
+    out, _, json_text = ended.stdout.partition("[\n {")
+    (found,) = json.loads("[{" + json_text)
+    return out, found
 
 
 @pytest.fixture
@@ -52,6 +61,75 @@ def test_code_of_eval_requires_relative_to_the_file_that_eval_names(program):
     (program / "main.rb").write_text(f"""eval("{code}", binding, File.expand_path("named.rb"), 1)\nbegin\n  eval("{code}")\nrescue LoadError\n  puts $!.message\nend\n""")
     ended = boot("--json", "--", RUBY, "--disable-gems", "main.rb", cwd=program)
     assert ended.stdout.splitlines()[:2] == ["20000", "cannot infer basepath"], ended.stderr
+
+
+@needs_ruby
+@pytest.mark.parametrize("gems", [[], ["--disable-gems"]])
+def test_a_file_finds_its_caller_as_without(program, gems):
+    """As Sinatra looks for the file of an application, and as `warn` names a line."""
+    for name in "abcde":
+        (program / f"{name}.rb").write_text("puts caller.map { |line| line[/[^:]+/] }.reject { |path| path.match?(/<internal:/) }.first\nwarn 'here', uplevel: 1\n")
+    (program / "main.rb").write_text("""require_relative 'a'\nrequire './b'\nload './c.rb'\nKernel.require_relative 'd'\nKernel.load 'e.rb'\n""")
+    alone = subprocess.run([RUBY, *gems, "main.rb"], capture_output=True, text=True, cwd=program)
+    assert alone.stdout == 5 * "main.rb\n" and alone.stderr.splitlines()[4] == "main.rb:5: warning: here"
+    ended = boot("--json", "--", RUBY, *gems, "main.rb", cwd=program)
+    assert (told(ended)[0], ended.stderr) == (alone.stdout, alone.stderr)
+
+
+@needs_ruby
+def test_load_and_the_methods_of_kernel_answer_as_rubys_own_and_are_counted(program):
+    (program / "lib").mkdir()
+    (program / "lib/again.rb").write_text("AGAIN = 1\n")
+    (program / "main.rb").write_text("""$LOAD_PATH.unshift File.expand_path("lib")
+def (RubyVM::InstructionSequence).load_iseq(path) = nil
+p load("again.rb"), load("outer.rb", true), Kernel.load("./inner.rb", Module.new), Kernel.require_relative("inner"), require_relative("inner")
+""")
+    ended = boot("--json", "--", RUBY, "--disable-gems", "-w", "main.rb", cwd=program)
+    assert ended.stderr == ""
+    out, found = told(ended)
+    assert out == "true\ntrue\ntrue\nfalse\nfalse\n"
+    paths = [Path(file["path"]).relative_to(program).as_posix() for file in found["files"] if file["depth"] == 0]
+    assert paths == ["lib/again.rb", "outer.rb", "inner.rb"]
+
+
+@needs_ruby
+def test_names_and_arguments_may_have_any_bytes(program):
+    (program / os.fsdecode(b"bad\xff.rb")).write_text("BAD = 1\n")
+    (program / "main.rb").write_text("Dir['./bad*'].each { |file| load file }\nexit 3\n")
+    ended = boot("--json", "--", RUBY, "main.rb", "gr\u00fcn", b"\xfe", cwd=program, LANG="C", LC_ALL="C")
+    assert (ended.returncode, ended.stderr) == (3, "")
+    _, found = told(ended)
+    assert found["command"] == ["main.rb", "gr\u00fcn", "\ufffd"] and found["files"][-1]["path"].endswith("bad\ufffd.rb")
+
+
+@needs_ruby
+def test_a_report_that_cannot_be_written_is_one_line_and_the_program_s_status_stays(program):
+    hooks = Path(report.__file__).with_name("boot.rb")
+    ended = subprocess.run([RUBY, "-r", hooks, "main.rb"], capture_output=True, text=True, cwd=program,
+                           env={**os.environ, "ASHLAR_BOOT_REPORT": "/no/such/folder/boot"})
+    assert (ended.returncode, ended.stdout) == (3, "20000\n")
+    assert "cannot report what it loaded: No such file or directory" in ended.stderr and ended.stderr.count("\n") == 1
+
+
+@needs_ruby
+def test_being_told_to_end_is_told_to_the_command_and_the_report_is_there(program):
+    (program / "main.rb").write_text("require_relative 'inner'\n$stdout.sync = true\nputs 'ready'\nsleep 60\n")
+    running = subprocess.Popen([sys.executable, "-m", "ashlar", "boot", "--json", "--", RUBY, "main.rb"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=program)
+    assert running.stdout.readline() == "ready\n"
+    running.send_signal(signal.SIGTERM)
+    out, _ = running.communicate(timeout=30)
+    (found,) = json.loads(out)
+    assert running.returncode == 128 + signal.SIGTERM and "inner.rb" in [os.path.basename(file["path"]) for file in found["files"]]
+
+
+SLEPT = ("unshare", "--fork", "--time", "--boottime", "100000")  # as on a machine that has slept for so many seconds
+
+
+@needs_ruby
+@pytest.mark.skipif(subprocess.run(["sh", "-c", f"{' '.join(SLEPT)} true"], stderr=subprocess.DEVNULL).returncode != 0, reason="no right to a namespace of times here")
+def test_the_sleep_of_a_machine_is_not_in_the_time_of_a_start(program):
+    _, found = told(boot("--json", "--", *SLEPT, RUBY, "main.rb", cwd=program))
+    assert 0 < found["wall_ns"] < 60e9
 
 
 @needs_ruby

@@ -24,15 +24,34 @@ module AshlarBoot
   class << self
     def moment = Moment.new(Process.clock_gettime(Process::CLOCK_MONOTONIC, :nanosecond), GC.stat(:total_allocated_objects), GC.total_time)
 
-    # Counts the file that the block loads; the block says whether it did.
-    def loading(feature)
-      stack = Thread.current.thread_variable_get(STACK) || Thread.current.thread_variable_set(STACK, [])
-      frame = Frame.new(feature.to_s, @order += 1, moment, 0, 0, 0)
+    # A file is about to be loaded.
+    def entered(feature)
+      frame = Frame.new(feature, @order += 1, moment, 0, 0, 0)
       stack.push(frame)
-      loaded = yield
-    ensure
+      frame
+    end
+
+    # It counts if it was `loaded`; then the block says which one it was.
+    def left(frame, loaded, &)
+      return unless frame
+
       stack.pop
-      ended(frame, stack, loaded)
+      ended(frame, loaded, &)
+    end
+
+    # The file that `require_relative` means. Code of eval has no absolute path, but the path that eval was given, or "(eval at ...)".
+    def beside(caller, feature)
+      base = caller.absolute_path || caller.path
+      raise LoadError, "cannot infer basepath", caller(2) if base.start_with?("(eval")
+
+      File.absolute_path(feature, File.dirname(base))
+    end
+
+    # The file that `load` finds: a name that does not begin with a folder is looked for in $LOAD_PATH first.
+    def found(file)
+      name = File.path(file)
+      folders = name.start_with?("/", "./", "../", "~") ? [] : $LOAD_PATH
+      folders.map { |folder| File.expand_path(name, folder) }.find { |path| File.file?(path) } || File.expand_path(name)
     end
 
     # Adds what the block takes to `sum`.
@@ -72,28 +91,34 @@ module AshlarBoot
       @began_stat = GC.stat
     end
 
-    # Writes what there is, once. Another collection says what of it is still used.
+    # Writes what there is, once. Another collection says what of it is still used. The program never gets an error of this.
     def write(why)
       return if @written || @process != Process.pid
 
       @written = true
       ended = moment
+      wall_ns = since_boot_ns - process_began_ns
       stat = GC.stat
       @code_cache = Ashlar::CodeCache.stat if defined?(Ashlar::CodeCache.stat)
       GC.start
       kept = GC.stat(:total_allocated_objects) - GC.stat(:total_freed_objects)
-      folder = File.dirname(@report)
-      new = File.join(folder, ".ashlar-#{Random.urandom(16).unpack1("H*")}.part")
       ashlar_boot_require("json") # measuring is over
-      File.open(new, File::WRONLY | File::CREAT | File::EXCL | File::NOFOLLOW, 0o600) do |file|
-        file.write(JSON.generate(figures(why, ended, stat, kept)))
-      end
-      File.rename(new, "#{@report}.#{@process}")
+      put(JSON.generate(figures(why, ended, wall_ns, stat, kept)))
+    rescue StandardError, LoadError => error
+      warn "ashlar boot: process #{@process} cannot report what it loaded: #{error.message}"
     end
 
     private
 
-    def ended(frame, stack, loaded)
+    def stack = Thread.current.thread_variable_get(STACK) || Thread.current.thread_variable_set(STACK, [])
+
+    def put(content)
+      new = File.join(File.dirname(@report), ".ashlar-#{Random.urandom(16).unpack1("H*")}.part")
+      File.open(new, File::WRONLY | File::CREAT | File::EXCL | File::NOFOLLOW, 0o600) { |file| file.write(content) }
+      File.rename(new, "#{@report}.#{@process}")
+    end
+
+    def ended(frame, loaded)
       after = moment
       ns = after.ns - frame.began.ns
       objects = after.objects - frame.began.objects
@@ -105,21 +130,26 @@ module AshlarBoot
       end
       return if !loaded || @written
 
-      path = loaded == true ? ($LOADED_FEATURES.last || frame.path) : loaded
-      @files << Loaded.new(path, frame.order, ns - frame.inner_ns, ns, objects - frame.inner_objects, objects,
+      @files << Loaded.new(yield || frame.path, frame.order, ns - frame.inner_ns, ns, objects - frame.inner_objects, objects,
                            collecting_ns - frame.inner_collecting_ns, stack.size)
     end
 
-    def figures(why, ended, stat, kept)
-      { why:, process: @process, command: [$PROGRAM_NAME, *ARGV], ruby: RUBY_DESCRIPTION,
+    def figures(why, ended, wall_ns, stat, kept)
+      { why:, process: @process, command: [$PROGRAM_NAME, *ARGV].map { |text| utf8(text) }, ruby: RUBY_DESCRIPTION,
         collector: (GC.config[:implementation] if GC.respond_to?(:config)) || "default",
-        wall_ns: ended.ns - process_began_ns, cpu_ns: Process.clock_gettime(Process::CLOCK_PROCESS_CPUTIME_ID, :nanosecond),
+        wall_ns:, cpu_ns: Process.clock_gettime(Process::CLOCK_PROCESS_CPUTIME_ID, :nanosecond),
         collecting_ns: ended.collecting_ns, objects: ended.objects, kept_objects: kept,
         collections: stat[:count],
         # A major collection of Ashlar may pass over settled cells; of other collectors each is a full one.
         full_collections: stat[:complete_gc_count] || stat[:major_gc_count], rss_kib:, compiled: @compiled, from_binary: @from_binary,
-        code_cache: @code_cache, files: @files.map(&:to_h) }
+        code_cache: @code_cache, files: @files.map { |file| file.to_h.merge(path: utf8(file.path)) } }
     end
+
+    # Names of files and arguments are bytes, which the locale may call anything, and JSON is UTF-8.
+    def utf8(text) = String.new(text.to_s, encoding: Encoding::UTF_8).scrub
+
+    # The time that a machine sleeps counts in when a process began.
+    def since_boot_ns = Process.clock_gettime(Process::CLOCK_BOOTTIME, :nanosecond)
 
     # In hundredths of a second: the 22nd field, the 20th behind the name.
     def process_began_ns = File.read("/proc/self/stat")[/\A.*\)\s+(.*)/m, 1].split[19].to_i * 10_000_000
@@ -128,36 +158,8 @@ module AshlarBoot
   end
 end
 
-module Kernel
-  alias ashlar_boot_require require
-  alias ashlar_boot_load load
-
-  def require(feature) = AshlarBoot.loading(feature) { ashlar_boot_require(feature) }
-
-  def require_relative(feature)
-    from = caller_locations(1, 1).first
-    # Code of eval has no absolute path, but the path that eval was given, or "(eval at ...)".
-    base = from.absolute_path || from.path
-    raise LoadError, "cannot infer basepath" if base.start_with?("(eval")
-
-    path = File.expand_path(feature, File.dirname(base))
-    AshlarBoot.loading(path) { ashlar_boot_require(path) }
-  end
-
-  def load(file, wrap = false)
-    AshlarBoot.loading(file) do
-      ashlar_boot_load(file, wrap)
-      File.expand_path(file)
-    end
-  end
-
-  private :require, :require_relative, :load, :ashlar_boot_require, :ashlar_boot_load
-end
-
-class << Kernel
-  alias ashlar_boot_require require
-  def require(feature) = AshlarBoot.loading(feature) { ashlar_boot_require(feature) }
-end
+[Kernel, Kernel.singleton_class].each { |place| place.class_eval(File.read(File.join(__dir__, "hooks.rb")), "<internal:ashlar-boot>") }
+Kernel.class_eval { private :require, :require_relative, :load, :ashlar_boot_require, :ashlar_boot_load }
 
 class << RubyVM::InstructionSequence
   alias ashlar_boot_load_from_binary load_from_binary
@@ -165,7 +167,10 @@ class << RubyVM::InstructionSequence
 
   # A loader of compiled code, such as bootsnap, replaces this one; then Ruby compiles nothing
   # that it finds there.
-  def load_iseq(path) = AshlarBoot.compiling(path) unless method_defined?(:load_iseq)
+  unless method_defined?(:load_iseq)
+    def load_iseq(path) = AshlarBoot.compiling(path)
+    alias load_iseq load_iseq # so `ruby -w` does not warn of the one that replaces it
+  end
 end
 
 # Ashlar's code cache is there from the start. It keeps nothing for a method that calls its own, so this watches what it returns.

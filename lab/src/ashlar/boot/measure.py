@@ -76,25 +76,28 @@ def measure(command: list[str]) -> tuple[list[Boot], int]:
         boots = [read(found) for found in sorted(Path(scratch).glob("boot.*"))]
     if not boots:
         raise BadInput(f"no Ruby told what it loads: {command[0]!r} ended with status {status}; "
-                       "it must start Ruby 3.1 or newer, let it inherit RUBYOPT, and not end by a signal or exit!")
+                       "it must start Ruby 3.1 or newer, let it inherit RUBYOPT, and not end by SIGKILL or exit!")
     return sorted(boots, key=lambda boot: boot.process), status
 
 
 def read(report: Path) -> Boot:
     """A report as boot.rb writes it."""
-    told = json.loads(report.read_text())
+    told = json.loads(report.read_bytes())
     told["compiled"], told["from_binary"] = Compiling(**told["compiled"]), Compiling(**told["from_binary"])
     told["files"] = [LoadedFile(**file) for file in told["files"]]
     return Boot(**told)
 
 
 def _run(command: list[str], environment: dict[str, str]) -> int:
-    previous = signal.signal(signal.SIGINT, signal.SIG_IGN)  # the terminal's Ctrl-C is for the command
+    previous = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the terminal's Ctrl-C is for the command
     try:
         process = subprocess.Popen(command, env=environment, preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))
+        signal.signal(signal.SIGTERM, lambda number, _: process.send_signal(number))  # then Ruby ends, and tells what it loaded
         status = process.wait()
     except OSError as error:
         raise BadInput(f"cannot run {command[0]!r}: {error.strerror}; check the path, or PATH") from None
     finally:
-        signal.signal(signal.SIGINT, previous)
+        for number, handler in previous.items():
+            signal.signal(number, handler)
     return status if status >= 0 else 128 - status
