@@ -186,6 +186,13 @@ def test_the_forms_are_written_beside_the_file(ashlar, dump, tmp_path):
     assert {p.name for p in tmp_path.iterdir()} == {"app.heap", "app.html", "app.pb.gz", "app.live.collapsed", "app.allocated.collapsed", "app.json"}
 
 
+def test_profiles_of_forked_processes_keep_their_numbers(ashlar, dump, tmp_path):
+    for number in (101, 102):
+        shutil.copy(dump, tmp_path / f"app.heap.{number}")
+        assert ashlar("heap", f"app.heap.{number}", "--form", "html").stdout == f"wrote app.heap.{number}.html\n"
+    assert (tmp_path / "app.heap.101.html").exists() and (tmp_path / "app.heap.102.html").exists()
+
+
 def test_one_form_goes_to_standard_output_or_to_the_very_name(ashlar, dump, tmp_path):
     assert json.loads(ashlar("heap", dump, "--form", "json", "--output", "-").stdout)["pid"] == 4242
     assert ashlar("heap", dump, "--form", "json", "--output", "other.json").returncode == 0

@@ -58,8 +58,8 @@ def makers() -> dict[str, dict[str, Callable]]:
 
 
 def _default_output(source: str) -> str:
-    """Beside the file without its ending; `heap-PID` for a process."""
-    return f"heap-{source}" if source.isdigit() else str(Path(source).with_suffix(""))
+    """Beside the file, `app.heap` without its ending and those of forked processes, `app.heap.101`, with their number; `heap-PID` for a process."""
+    return f"heap-{source}" if source.isdigit() else source.removesuffix(".heap")
 
 
 def _diff(asked) -> int:
