@@ -9,7 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from ashlar.retained import analyser, picture
+from ashlar import cli
+from ashlar.errors import BadInput
+from ashlar.retained import analyser, command, picture
 
 pytestmark = pytest.mark.skipif(not (shutil.which("cargo") or shutil.which("cargo", path=str(Path.home() / ".cargo" / "bin"))),
                                 reason="Rust's cargo builds the program that reads dumps")
@@ -49,6 +51,17 @@ def test_why_and_class_are_answered_first(ashlar, dump):
     assert said.index("Objects of Hash that retain most") < said.index("Why objects of String are alive") < said.index("Why 0x3000 is alive")
     assert "root vm → class \\<Cache> → Hash → String" in said and "Classes by retained size" not in said
     assert "What must go for 0x3000 to be freed" in said
+
+
+def test_a_folder_that_cannot_be_written_to_is_no_reason_to_show_nothing(dump, capsys, monkeypatch):
+    def refused(base):
+        raise BadInput("it cannot be written to")
+    monkeypatch.setattr(command, "check_can_write", refused)
+    parser, _ = cli._parser()
+    command.run(parser.parse_args(["retained", str(dump)]))
+    assert "Hash at 0x3000 keeps 105 KiB" in capsys.readouterr().out
+    with pytest.raises(BadInput):
+        command.run(parser.parse_args(["retained", str(dump), "--form", "html"]))
 
 
 def test_reports_and_map_are_whole_and_ask_for_nothing(ashlar, dump, tmp_path):

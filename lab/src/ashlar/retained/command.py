@@ -22,7 +22,8 @@ def run(asked) -> None:
     if file != "-" and not Path(file).exists():
         raise BadInput(f"there is no dump {file}; GC.config(dump: \"file\") writes one, and so does ObjectSpace.dump_all(output: file)")
     base = asked.output or _base(file)
-    check_can_write(base)
+    if chosen:
+        check_can_write(base)
     if map_file:
         check_can_write(map_file)
     told = analyser.analyse(file, [*asked.classes, *asked.why], blocks=bool(map_file) or "html" in chosen)
