@@ -110,6 +110,23 @@ def test_a_mapping_is_known_by_its_name_its_rights_and_its_place(line, kind):
     assert kinds.sort_of(process.mapping(line), None, [0x7F1000900000]) == kind
 
 
+def test_a_file_that_is_mapped_may_have_any_name():
+    names = ["/tmp/\udcff.so", "/tmp/a\x0bb", "/tmp/a\rb", "/tmp/a\u2028b", "/tmp/a\x85 b  c"]
+    content = "".join(f"7f1000001000-7f1000101000 r--p 00001000 fe:00 1234                       {name}\n" for name in names)
+    assert process.mappings(content.encode(errors="surrogateescape")) == [Mapping(0x7f1000001000, 0x7f1000101000, "r--p", 0x1000, name) for name in names]
+    assert process.mappings(b"") == []
+
+
+def test_a_process_that_has_ended_meanwhile_is_told_of_in_one_line():
+    sleeping = subprocess.Popen(["sleep", "60"])
+    found = process.Process(sleeping.pid)
+    sleeping.kill()
+    sleeping.wait()
+    for read in (lambda: found.stack_pointers, lambda: found.mappings):
+        with pytest.raises(BadInput, match=f"there is no process {sleeping.pid}"):
+            read()
+
+
 def test_a_file_s_data_goes_on_behind_it():
     before = Mapping(0x1000, 0x2000, "rw-p", 0x5000, "/usr/bin/ruby")
     assert kinds.sort_of(Mapping(0x2000, 0x3000, "rw-p", 0, ""), before, []) == kinds.FILES

@@ -51,7 +51,7 @@ class Process:
     @cached_property
     def mappings(self) -> list[Mapping]:
         with reading(self.pid):
-            return [mapping(line) for line in Path(f"/proc/{self.pid}/maps").read_text().splitlines()]
+            return mappings(Path(f"/proc/{self.pid}/maps").read_bytes())
 
     @cached_property
     def rollup(self) -> dict[str, int]:
@@ -62,7 +62,9 @@ class Process:
     def stack_pointers(self) -> list[int]:
         """Of the threads that wait in a call of the system; one that runs has none here."""
         found = []
-        for thread in os.listdir(f"/proc/{self.pid}/task"):
+        with reading(self.pid):
+            threads = os.listdir(f"/proc/{self.pid}/task")
+        for thread in threads:
             words = processes.told("", Path(f"/proc/{self.pid}/task/{thread}/syscall").read_text).split()
             if len(words) >= 3:
                 found.append(int(words[-2], 16))
@@ -104,6 +106,11 @@ class Process:
     def close(self) -> None:
         os.close(self._memory)
         os.close(self._pagemap)
+
+
+def mappings(content: bytes) -> list[Mapping]:
+    """What /proc/PID/maps says. The name of a file is bytes, and may hold any but the end of a line, which the system writes out."""
+    return [mapping(line) for line in content.decode(errors="surrogateescape").split("\n") if line]
 
 
 def mapping(line: str) -> Mapping:
