@@ -95,6 +95,15 @@ def test_a_terminal_is_refreshed_until_interrupted(program, tmp_path):
     assert b"200 MiB" in text and b"333 MiB" in text and b"Traceback" not in text, text[-2000:]
 
 
+@pytest.mark.parametrize(("rows", "shown"), [(1, ["the end"]), (4, ["0", "1", "the end"]), (40, [*map(str, range(17)), "the end"])])
+def test_a_short_terminal_shows_the_first_lines_and_the_last_and_does_not_scroll(rows, shown):
+    assert top.fitting([*map(str, range(17)), "the end"], os.terminal_size((80, rows))) == shown
+
+
+def test_a_narrow_terminal_shows_the_begin_of_a_line():
+    assert top.fitting(["ab\x1bcd", "the end"], os.terminal_size((4, 40))) == ["ab\\", "the"]
+
+
 # ── OpenMetrics ────────────────────────────────────────────────────────────
 
 def test_the_text_is_valid_openmetrics(ashlar, program):

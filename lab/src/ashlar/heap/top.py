@@ -1,6 +1,7 @@
 """Live numbers of processes: two readings make rates, and a reading makes a screen."""
 
 import contextlib
+import os
 import shutil
 import time
 from collections.abc import Sequence
@@ -146,13 +147,19 @@ def listed(readings: Sequence[Reading]) -> str:
     return table_text(Table("processes", "", ("PID", "command", "live", "RSS", "allocation", "collector", "started", "samples every"), tuple(made)))
 
 
+def fitting(lines: Sequence[str], size: os.terminal_size) -> list[str]:
+    """What a terminal shows without scrolling, the last line in any case: what has scrolled away is not drawn over."""
+    room = max(size.lines - 2, 0)
+    return [visible(line)[:size.columns - 1] for line in [*lines[:-1][:room], lines[-1]]]
+
+
 def watch(pid: int, every_s: float) -> None:
     """Refresh the terminal until interrupted, or until the process ends, which is no error once it was seen."""
     before, now, drawn = None, read(pid), 0
     try:
         while True:
-            width = shutil.get_terminal_size().columns
-            lines = [visible(line)[:width - 1] for line in [*text(now, before).split("\n"), "Ctrl-C ends"]]
+            size = shutil.get_terminal_size()
+            lines = fitting([*text(now, before).split("\n"), "Ctrl-C ends"], size)
             say((f"\x1b[{drawn}F\x1b[J" if drawn else "") + "\n".join(lines), flush=True, raw=True)
             drawn = len(lines)
             time.sleep(every_s)
