@@ -22,7 +22,7 @@ from hypothesis import given, strategies
 from markdown_it import MarkdownIt
 
 from ashlar import said
-from ashlar.tables import Table, drawn
+from ashlar.tables import Table, drawn, show_parts
 from ashlar_lab.fit.analysis import analyse
 from ashlar_lab.report import html as html_report
 from ashlar_lab.report import markdown as markdown_report
@@ -218,6 +218,14 @@ def test_in_a_pipe_each_block_that_is_whole_has_a_line_and_a_minute_has_one(caps
 
     assert lines(0.0) == ["1 of at most 4 blocks, at most 0:09 left", "2 of at most 4 blocks, at most 0:06 left", "3 of at most 4 blocks, at most 0:03 left"]
     assert lines(60.0) == [] and lines(0.0, quiet=True) == []
+
+
+@pytest.mark.parametrize(("wish", "shown"), [("1", "• fine\n\nwarning: odd\n"), ("", "\x1b[1;32m•\x1b[0m fine\n\n\x1b[33mwarning:\x1b[0m odd\n")])
+def test_who_wants_no_colours_gets_none(capsys, monkeypatch, wish, shown):
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    monkeypatch.setenv("NO_COLOR", wish)
+    show_parts(["fine"], [], ["odd"])
+    assert capsys.readouterr().out == shown
 
 
 def test_a_run_that_fails_is_named_on_a_terminal(tmp_path):

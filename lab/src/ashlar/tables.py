@@ -1,5 +1,6 @@
 """A table of text, and what is said around it: Markdown in a pipe, columns as wide as they may be on a terminal."""
 
+import os
 import shutil
 import sys
 from collections.abc import Sequence
@@ -55,6 +56,11 @@ def drawn(table: Table, width: int) -> str:
     return "\n".join([*lines, *([visible(table.note)] if table.note else [])])
 
 
+def _coloured(colour: str, text: str) -> str:
+    """In this colour, unless its reader wants none (https://no-color.org)."""
+    return text if os.environ.get("NO_COLOR") else f"{colour}{text}{_PLAIN}"
+
+
 def show_tables(tables: Sequence[Table], *, error: bool = False) -> None:
     """To standard output, or with `error` to standard error; drawn only on a terminal."""
     if (sys.stderr if error else sys.stdout).isatty():
@@ -68,9 +74,9 @@ def show_tables(tables: Sequence[Table], *, error: bool = False) -> None:
 def show_parts(sentences: Sequence[str], tables: Sequence[Table], warnings: Sequence[str], picture: Sequence[str] = ()) -> None:
     """What is said first, the tables, lines of a picture, the warnings."""
     on_terminal = sys.stdout.isatty()
-    say("\n".join(f"{_GREEN}•{_PLAIN} {visible(s)}" if on_terminal else f"- {markdown(s)}" for s in sentences), raw=True)
+    say("\n".join(f"{_coloured(_GREEN, '•')} {visible(s)}" if on_terminal else f"- {markdown(s)}" for s in sentences), raw=True)
     show_tables(tables)
     if picture:
         say("\n" + "\n".join(picture))
     for warning in warnings:
-        say(f"{_YELLOW}warning:{_PLAIN} {visible(warning)}" if on_terminal else f"\nwarning: {markdown(warning)}", raw=True)
+        say(f"{_coloured(_YELLOW, 'warning:')} {visible(warning)}" if on_terminal else f"\nwarning: {markdown(warning)}", raw=True)
