@@ -68,6 +68,12 @@ def test_an_older_python_is_refused_in_one_line():
     assert "sys.version_info < (3, 11)" in (CLONE / "scripts/lab/ashlar").read_text().split("from ashlar")[0]
 
 
+def test_no_help_asks_for_a_variable_that_stock_ruby_ignores():
+    from ashlar import cli
+
+    assert [verb for verb, parser in cli._parser()[1].items() if "RUBY_GC_LIBRARY" in parser.format_help()] == []
+
+
 def test_the_manual_has_every_verb_and_option():
     from ashlar import cli
 

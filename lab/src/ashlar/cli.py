@@ -103,7 +103,7 @@ ashlar try --only ashlar --form json --output - -- bin/rake environment"""
 
 _HEAP = """Show which lines allocate and which keep, from a profile that a Ruby program on Ashlar takes of itself.
 
-ASHLAR_PROFILE=app.heap RUBY_GC_LIBRARY=ashlar ruby app.rb    # writes the profile when it ends
+ASHLAR_PROFILE=app.heap ruby app.rb    # on the Ruby with Ashlar inside; writes the profile when it ends
 ashlar heap app.heap
 ashlar heap app.heap --form html,pprof,collapsed,json
 ashlar heap 4242                            # a process that runs
@@ -130,14 +130,14 @@ ashlar shared 4242 --form json --output -"""
 
 _BOOT = """Time, objects and the collector's share while a Ruby program loads its code. Works on any collector, with any command that
 starts Ruby 3.1 or newer. What -r on its command line loads is not counted file by file. A start ends with the process, or when it calls
-Process.warmup. Ends with the command's exit status.
+Process.warmup. SIGTERM is passed on to the command. Ends with the command's exit status.
 
 ashlar boot -- ruby -rjson -e 'puts JSON.generate([1])'
 ashlar boot --by objects --top 30 -- bin/rails runner 'Rails.application.eager_load!'"""
 
 _RETAINED = """Who keeps what in a dump of a Ruby heap: dominators, retained sizes, paths from the roots, holes by width, a map.
 
-RUBY_GC_LIBRARY=ashlar ruby -e 'CACHE = Array.new(100_000) { "x" * 100 }; GC.config(dump: "app.dump.gz")'
+ruby -e 'CACHE = Array.new(100_000) { "x" * 100 }; GC.config(dump: "app.dump.gz")'    # on the Ruby with Ashlar inside
 ashlar retained app.dump.gz
 ashlar retained app.dump.gz --class Array --why String --form html
 ashlar retained app.dump.gz --map app.svg"""

@@ -43,7 +43,7 @@ module Ashlar
       options = GC.config
       return options if options.key?(:profile)
 
-      raise NotImplementedError, "Ashlar::Profile: this Ruby runs on another collector; start it with RUBY_GC_LIBRARY=ashlar"
+      raise NotImplementedError, "Ashlar::Profile: this Ruby runs on another collector; run the program on the Ruby with Ashlar inside"
     end
     private_class_method :configuration
   end
