@@ -68,7 +68,7 @@ def test_code_of_eval_requires_relative_to_the_file_that_eval_names(program):
 def test_a_file_finds_its_caller_as_without(program, gems):
     """As Sinatra looks for the file of an application, and as `warn` names a line."""
     for name in "abcde":
-        (program / f"{name}.rb").write_text("puts caller.map { |line| line[/[^:]+/] }.reject { |path| path.match?(/<internal:/) }.first\nwarn 'here', uplevel: 1\n")
+        (program / f"{name}.rb").write_text("puts caller.reject { |line| line.start_with?('<internal:') }.first[/[^:]+/]\nwarn 'here', uplevel: 1\n")
     (program / "main.rb").write_text("""require_relative 'a'\nrequire './b'\nload './c.rb'\nKernel.require_relative 'd'\nKernel.load 'e.rb'\n""")
     alone = subprocess.run([RUBY, *gems, "main.rb"], capture_output=True, text=True, cwd=program)
     assert alone.stdout == 5 * "main.rb\n" and alone.stderr.splitlines()[4] == "main.rb:5: warning: here"
