@@ -168,6 +168,10 @@ class Experiment:
         baseline = self.variant(self.baseline)
         return [v for v in self.variants if self.sweeps() and v is not baseline and not (v.values and baseline.values)]
 
+    def compared_knob(self, variant: Variant) -> str | None:
+        """The knob at whose values a variant without a curve is compared with the baseline: its own or the baseline's."""
+        return variant.knob or self.variant(self.baseline).knob
+
     def arms(self) -> list[Arm]:
         """Every arm of one block, the A/A twins included, in a fixed order."""
         arms = [Arm(p.name, v.name, value) for p in self.programs for v in self.variants for value in v.values or (None,)]
@@ -183,11 +187,15 @@ class Experiment:
         """The first program that both have and that the two run otherwise, with how; empty where what a variant does is all that may differ."""
         for own in self.programs:
             for their in (p for p in other.programs if p.name == own.name):
-                for what, is_of in (("command", lambda p, e: p.command), ("environment", lambda p, e: p.environment), ("server", lambda p, e: p.server),
-                                    ("turns", lambda p, e: None if p.server else e.turns_s)):
-                    if (one := is_of(own, self)) != (two := is_of(their, other)):
-                        return f"{own.name} has the {what} {_shown(one)} in one and {_shown(two)} in the other"
+                one, two = self._work(own), other._work(their)
+                for what in one:
+                    if one[what] != two[what]:
+                        return f"{own.name} has the {what} {_shown(one[what])} in one and {_shown(two[what])} in the other"
         return ""
+
+    def _work(self, program: Program) -> dict[str, object]:
+        """What a program does, and how it is run, whatever the variant."""
+        return {"command": program.command, "environment": program.environment, "server": program.server, "turns": None if program.server else self.turns_s}
 
     def to_json(self) -> str:
         return json.dumps(dataclasses.asdict(self), sort_keys=True)

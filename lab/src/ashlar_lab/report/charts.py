@@ -117,9 +117,9 @@ def _curve_chart(experiment: Experiment, analysis: Analysis, program: str) -> li
         chart.point(space.mean.value, time.mean.value, index, f"{name}: no knob", size=6)
     forms = "Lines are the fitted model" if all(c.form == "model" for c in curves.values()) else \
         "Full lines are the fitted model, broken lines the monotone envelope where the model was rejected"
-    intervals = "bands and crosses are 95 % t intervals over blocks" if any(math.isfinite(high) for c in curves.values() for high in c.grid_high) else \
-        f"{units.TOO_FEW} for intervals"
-    ends = "" if intervals.endswith("intervals") or all(c.form == "model" for c in curves.values()) else " At the ends of an envelope the band holds the truth in 91 to 94 of 100 cases, not in 95."
+    has_bands = any(math.isfinite(high) for c in curves.values() for high in c.grid_high)
+    intervals = "bands and crosses are 95 % t intervals over blocks" if has_bands else f"{units.TOO_FEW} for intervals"
+    ends = "" if not has_bands or all(c.form == "model" for c in curves.values()) else " At the ends of an envelope the band holds the truth in 91 to 94 of 100 cases, not in 95."
     return [Figure(f"curves-{file_name(program, 'program')}", chart, f"{forms}; {intervals}.{ends} Lower left is better.")]
 
 

@@ -107,7 +107,7 @@ def _pointwise_table(experiment: Experiment, analysis: Analysis, program: str) -
     told = {(r.variant, r.at_value, r.metric): r.ratio for r in analysis.ratios if r.program == program}
     rows = []
     for variant in experiment.without_curve():
-        knob = variant.knob or experiment.variant(experiment.baseline).knob
+        knob = experiment.compared_knob(variant)
         for value in dict.fromkeys(at for name, at, _ in told if name == variant.name):
             rows.append((f"{variant.name} at {knob}={value}" if value else variant.name, *(units.interval(told.get((variant.name, value, m))) for m in metrics)))
     return made(f"points-{program}", f"{program}: ratio to {experiment.baseline}", [units.title(m, False) for m in metrics], rows,

@@ -134,7 +134,7 @@ def _pointwise_sentences(experiment: Experiment, analysis: Analysis) -> list[str
     """Of variants without a curve to compare: at which settings a difference is shown. A table has the intervals."""
     found = []
     for program, variant in ((p.name, v) for p in experiment.programs for v in experiment.without_curve()):
-        knob = variant.knob or experiment.variant(experiment.baseline).knob
+        knob = experiment.compared_knob(variant)
         for metric in (experiment.time_metric, experiment.space_metric):
             floor, own = analysis.floor(metric), [r for r in analysis.ratios if (r.program, r.variant, r.metric) == (program, variant.name, metric)]
             head = f"{program}: {variant.name}, {units.in_sentence(metric)}"

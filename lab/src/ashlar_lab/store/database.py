@@ -221,14 +221,14 @@ def read_all(paths: Iterable[Path]) -> tuple[Experiment, dict, Runs]:
             machines = store.machines()
             if store.experiment().identity() != experiment.identity():
                 raise BadInput(f"{store.path} holds another experiment than the first store; only runs of one experiment merge")
-            for before in stores[:stores.index(store)]:
-                if store.shares_runs_with(before):
-                    raise BadInput(f"{store.path} has runs that {before.path} has, too: one is a copy of the other; runs that count twice make intervals too narrow")
             if not (named and machines):
                 refuse_unlike(machine, store.machine(), f"cannot merge {store.path}")
             for name in machines.keys() & named.keys():
                 refuse_unlike(named[name], machines[name], f"cannot merge {store.path}: it has another machine called {name}")
             named = {**named, **machines}
+        for before, store in itertools.combinations(stores, 2):
+            if store.shares_runs_with(before):
+                raise BadInput(f"{store.path} has runs that {before.path} has, too: one is a copy of the other; runs that count twice make intervals too narrow")
         sizes = [store.size() for store in stores]
         offsets = list(itertools.accumulate((blocks for _, blocks in sizes), initial=0))
         many = sum(runs for runs, _ in sizes) > WHOLE_MAX
