@@ -203,6 +203,51 @@ lazy_claim "code that waits gives the same answers with ZJIT, which may look at 
   ruby_ok with_kinds("ROUNDS = 5\n" + SAME_ANSWERS), "--zjit", "--zjit-call-threshold=2" if Subject.has?("ZJIT")
 end
 
+lazy_claim "code that ZJIT looks at when it compiles what it calls leaves the caller's variables alone", ruby: "4.0" do
+  ruby_ok LAZY + <<~'RUBY', "--zjit" if Subject.has?("ZJIT")
+    from_binary("class Integer; def ext_method = self + 1; end").eval
+    class K
+      def g(x) = x ? 1.ext_method : 0
+      def f(x) = g(x)
+      def shallow = f(nil)
+      def deep
+        a=1;b=2;c=3;d=4;e=5;h=6;i=7;j=8;k=9;l=10;m=11;n0=12;n1=13;n=14;o=15;p=16;q=17;r=18;s=19;t=20
+        f(nil)
+        [a,b,c,d,e,h,i,j,k,l,m,n0,n1,n,o,p,q,r,s,t]
+      end
+    end
+    object = K.new
+    i = 0
+    # One call less than ZJIT waits for.
+    while i < 29
+      object.shallow
+      i += 1
+    end
+    found = object.deep
+    abort found.inspect unless found == [*1..20]
+    puts "ok"
+  RUBY
+end
+
+lazy_claim "code that ZJIT looks at in the first frame of a thread does no harm", ruby: "4.0" do
+  ruby_ok LAZY + <<~'RUBY', "--zjit" if Subject.has?("ZJIT")
+    from_binary("class Integer; def ext_method = self + 1; end").eval
+    class K
+      def g(x) = x ? 1.ext_method : 0
+      def f(x) = g(x)
+      def shallow = f(nil)
+    end
+    object = K.new
+    i = 0
+    while i < 29
+      object.shallow
+      i += 1
+    end
+    abort "thread" unless Thread.new { object.f(nil) }.value == 0
+    puts "ok"
+  RUBY
+end
+
 lazy_claim "code that waits gives the same answers with ZJIT and collections", ruby: "4.0" do
   ruby_ok with_kinds("ROUNDS = 1\n" + SAME_ANSWERS), "--zjit", "--zjit-call-threshold=2", "--disable-gems", env: stress("collect-every:100", "verify", "poison"), limit: 300 if Subject.has?("ZJIT")
 end
@@ -609,6 +654,19 @@ lazy_claim "threads and Ractors that call the same methods first get the same an
       puts "ok"
     RUBY
   end
+end
+
+lazy_claim "literals of a method that several Ractors load at once live on, whoever's copy is used" do
+  ruby_ok LAZY + <<~'RUBY', "-W:no-experimental", "--disable-gems", env: stress("collect-every:60", "verify", "poison"), limit: 300
+    literals = (0...150).map { |i| "s += [#{i}, #{i + 1}, #{i + 2}].sum; s += (#{i}..#{i + 3}).size; s += case s when #{i} then 1 when #{i + 1} then 2 else 0 end" }.join("\n")
+    3.times do |round|
+      from_binary("module M#{round}\n" + (0...8).map { |m| "def self.m#{m}\ns = 0\n#{literals}\ns\nend" }.join("\n") + "\nend").eval
+      mod = Object.const_get("M#{round}")
+      all = Array.new(6) { Ractor.new(mod) { |m| (0...8).map { |i| m.public_send("m#{i}") } } }.map(&:value)
+      abort all.uniq.inspect unless all.uniq.size == 1
+    end
+    puts "ok"
+  RUBY
 end
 
 lazy_claim "blocks of code that waits are isolated for Ractors as others are" do
