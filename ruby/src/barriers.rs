@@ -108,10 +108,13 @@ unsafe fn write_barrier_slowly(gvl: Gvl, parent: Value, child: Value) {
 unsafe extern "C" fn ashlar_unprotect(gvl: Gvl, object: Value) {
     // SAFETY: Ruby calls with the GVL and passes an object.
     unsafe {
-        if current_tracer::with(|tracer| tracer.unprotect(cell(object))) {
+        let cell = cell(object);
+        // Said again: no lock is needed to see that.
+        if gvl.objspace().is_unprotected(cell)
+            || current_tracer::with(|tracer| tracer.unprotect(cell))
+        {
             return;
         }
-        let cell = cell(object);
         gvl.with_vm_lock_no_collection(|collector| collector.heap.unprotect(cell));
     }
 }

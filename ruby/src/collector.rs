@@ -2,7 +2,7 @@
 
 use std::cell::Cell as StdCell;
 
-use ashlar_heap::os::cpu_time_ns;
+use ashlar_heap::os::{cpu_time_ns, cpu_time_since_ns};
 use ashlar_heap::{Evacuation, Heap};
 
 use crate::binary_forms::BinaryForms;
@@ -83,7 +83,7 @@ impl Collector {
         }
         let start_ns = cpu_time_ns();
         let result = work();
-        let spent_ns = cpu_time_ns() - start_ns;
+        let spent_ns = cpu_time_since_ns(start_ns);
         self.profiler.add(phase, spent_ns);
         if measures_time {
             self.heap.vm().clocks.add(phase, spent_ns);
@@ -128,8 +128,13 @@ impl Collector {
 
     /// This process has just been forked: what its parent was told, and had room for, is not its own.
     pub(crate) fn begin_in_child(&self) {
-        self.warned_of_limit.set(false);
+        self.forget_limit_warning();
         self.set_payloads_due();
+    }
+
+    /// There is another limit, or another process: what was warned of is not known to be so.
+    pub(crate) fn forget_limit_warning(&self) {
+        self.warned_of_limit.set(false);
     }
 
     /// Warns once that live data does not fit into the memory limit.

@@ -89,6 +89,9 @@ impl Collector {
         let options = old.changed(change)?;
         heap_profile::configure(self, &options, change("profile"))?;
         self.apply(options);
+        if options.heap.pace.memory_limit_bytes != old.heap.pace.memory_limit_bytes {
+            self.forget_limit_warning();
+        }
         self.set_payloads_due();
         if options.heap.stress != old.heap.stress {
             self.apply_stress(KNOBS.stress_is_on());

@@ -21,8 +21,11 @@ counters! { pub(crate) Ruby, Kept, |heap|
         "blocks that hold cells; from Ruby 4.0 on, empty ones that have memory as well"
         = C::CELL_BLOCKS.value(heap) + allocated_empty_pages(heap);
     TAKEN_PAGES "blocks"
-        "blocks that cells took so far; from Ruby 4.0 on, empty ones that have memory as well"
-        = C::TAKEN_BLOCKS.value(heap) + allocated_empty_pages(heap);
+        "blocks that cells took so far; from Ruby 4.0 on, also those that became empty and had memory"
+        = C::TAKEN_BLOCKS.value(heap) + allocated_empty_pages(heap) + past_empty_pages(heap);
+    GIVEN_PAGES "blocks"
+        "blocks that cells gave back so far; from Ruby 4.0 on, also those that were empty and had memory"
+        = C::GIVEN_BLOCKS.value(heap) + past_empty_pages(heap);
     FINAL_CELLS "cells" "0: a cell is freed before its finalizer runs" = 0u64;
     READ_BARRIER_FAULTS "faults" "0: there is no read barrier" = 0u64;
     WAITING_FINALIZERS "finalizers" "finalizers of dead objects that have not run yet"
@@ -40,6 +43,15 @@ counters! { pub(crate) Ruby, Summed, |heap|
 fn allocated_empty_pages(heap: &Heap<'_, Ruby>) -> u64 {
     if cfg!(ruby = "4.0") {
         C::SPARE_BLOCKS.value(heap)
+    } else {
+        0
+    }
+}
+
+/// How often a block has ceased to be one of those.
+fn past_empty_pages(heap: &Heap<'_, Ruby>) -> u64 {
+    if cfg!(ruby = "4.0") {
+        C::PAST_SPARE_BLOCKS.value(heap)
     } else {
         0
     }

@@ -99,6 +99,16 @@ impl Objspace {
         unsafe { self.0.heap.needs_barrier(parent, child) }
     }
 
+    /// Whether the object has no write barrier.
+    ///
+    /// # Safety
+    /// It must be a live cell of this heap.
+    #[inline(always)]
+    pub(crate) unsafe fn is_unprotected(&self, cell: Cell) -> bool {
+        // SAFETY: a live cell of this heap.
+        unsafe { self.0.heap.is_unprotected(cell) }
+    }
+
     /// Whether `word`, which once was an object, is not a live object any more. Blocks are swept
     /// with all Ractors stopped.
     pub(crate) fn is_garbage(&self, word: usize) -> bool {

@@ -10,7 +10,8 @@ use ashlar_heap::{WidthUsage, WIDTH_COUNT};
 use crate::collector::Collector;
 use crate::counters::{
     allocatable_cells, ALLOCATABLE_CELLS, ALLOCATED_PAGES, BASE_BYTES, C, COLLECTOR_NS,
-    FINAL_CELLS, MARK_NS, READ_BARRIER_FAULTS, SWEEP_NS, TAKEN_PAGES, WAITING_FINALIZERS,
+    FINAL_CELLS, GIVEN_PAGES, MARK_NS, READ_BARRIER_FAULTS, SWEEP_NS, TAKEN_PAGES,
+    WAITING_FINALIZERS,
 };
 use crate::lock::Gvl;
 use crate::message;
@@ -34,7 +35,7 @@ static KEYS: [(&CStr, C); 53] = [
     (c"heap_marked_slots", C::MARKED_CELLS),
     (c"heap_eden_pages", C::CELL_BLOCKS),
     (c"total_allocated_pages", TAKEN_PAGES),
-    (c"total_freed_pages", C::GIVEN_BLOCKS),
+    (c"total_freed_pages", GIVEN_PAGES),
     (c"total_allocated_objects", C::ALLOCATED_CELLS),
     (c"total_freed_objects", C::FREED_CELLS),
     (c"malloc_increase_bytes", C::FRESH_PAYLOAD_BYTES),

@@ -83,6 +83,39 @@ claim "a large buffer is preceded by a collection when it would not fit below th
   RUBY
 end
 
+claim "where no full marking is allowed a limit that is too low brings no further collections, and GC.start does what is due", only: "ashlar" do
+  ruby_ok <<~'RUBY', env: { "ASHLAR_MEMORY_LIMIT" => "64MiB" }
+    GC.config(rgengc_allow_full_mark: false)
+    kept = Array.new(2_000_000) { Object.new }
+    before = GC.count
+    3_000_000.times { Object.new }
+    count = GC.count - before
+    abort "#{count} collections" if count > 200
+    full = GC.stat(:major_gc_count)
+    GC.start(full_mark: false)
+    abort "no major collection" unless GC.stat(:major_gc_count) == full + 1 && kept.size == 2_000_000
+    puts "ok"
+  RUBY
+end
+
+claim "without its limit live data is not said to be over it", only: "ashlar" do
+  finished = ruby(<<~'RUBY')
+    keep = Array.new(700_000) { |i| "kept #{i} " * 10 }
+    abort "fits" unless keep.size == 700_000
+    2.times do
+      GC.config(memory_limit: "64MiB")
+      3.times { GC.start }
+      abort "under" unless GC.stat(:over_memory_limit) == 1
+      GC.config(memory_limit: nil)
+      abort "over no limit" unless GC.stat(:over_memory_limit) == 0
+    end
+    puts "ok"
+  RUBY
+  check(finished.ok? && finished.out == "ok\n") { finished.describe }
+  # Once for each limit that was set.
+  check(finished.err.scan("live data does not fit").size == 2) { finished.describe }
+end
+
 claim "forked children share what their parent loaded, and a memory limit counts each one's part of it", only: "ashlar" do
   ruby_ok <<~'RUBY', env: { "ASHLAR_MEMORY_LIMIT" => "130MiB" }
     KEPT = Array.new(450_000) { |i| "kept #{i} " * 10 }

@@ -181,6 +181,26 @@ claim "latest_gc_info says what began the collection" do
   RUBY
 end
 
+claim "no total goes backwards, and the pages that were allocated are those that are there and those that were freed" do
+  ruby_ok <<~'RUBY'
+    totals = -> { GC.stat.select { |key, _| key.start_with?("total_") } }
+    8.times do |round|
+      kept = Array.new(300_000) { Object.new }
+      kept.clear
+      GC.start
+      before = totals.call
+      kept = Array.new(20) { |i| "x" * ((i + 1) << 19) }
+      now = totals.call
+      back = now.select { |key, value| value < before[key] }
+      abort "round #{round}: #{back}, #{before}" unless back.empty?
+      stat = GC.stat
+      there = stat[:total_allocated_pages] - stat[:total_freed_pages]
+      abort "#{there} of #{stat}" unless there == stat[:heap_allocated_pages]
+    end
+    puts "ok"
+  RUBY
+end
+
 claim "GC.config switches full marks off and on" do
   ruby_ok <<~'RUBY'
     GC.config(rgengc_allow_full_mark: false)

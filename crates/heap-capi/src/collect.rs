@@ -55,7 +55,7 @@ impl ProgramHeap {
     #[inline(never)]
     fn collect_for_payload(&self, thread: &Thread, bytes: usize) {
         let driver = self.driver(thread);
-        if bytes >= LARGE_PAYLOAD_BYTES && !self.heap.has_room_for(bytes) {
+        if bytes >= LARGE_PAYLOAD_BYTES {
             driver.make_room(bytes, None);
         }
         if self.heap.collection_is_due() {

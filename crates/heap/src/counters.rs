@@ -109,6 +109,8 @@ impl<V: Vm> Counter<V> {
             = heap.inherited_blocks();
         SPARE_BLOCKS "blocks" "empty blocks that have memory, for cells or payloads"
             = heap.space().blocks().counts().held;
+        PAST_SPARE_BLOCKS "blocks" "how often such a block was taken, or its memory went back"
+            = heap.space().blocks().counts().held_before;
         SPARE_BYTES "bytes" "empty blocks that have memory"
             = heap.space().blocks().counts().held * BLOCK_BYTES;
         PAYLOAD_BLOCK_BYTES "bytes" "blocks of payloads"

@@ -217,6 +217,15 @@ pub fn cpu_time_ns() -> u64 {
     time.map_or(0, |time| time.as_nanos() as u64)
 }
 
+/// CPU time of this process since `start_ns`, a time that [`cpu_time_ns`] returned; 0 where either
+/// cannot be read.
+pub fn cpu_time_since_ns(start_ns: u64) -> u64 {
+    match start_ns {
+        0 => 0,
+        _ => cpu_time_ns().saturating_sub(start_ns),
+    }
+}
+
 /// CPU time of the calling thread so far; `None` where it cannot be read.
 pub(crate) fn thread_cpu_time() -> Option<Duration> {
     cpu_time_by(libc::CLOCK_THREAD_CPUTIME_ID)

@@ -110,7 +110,7 @@ impl Shared {
     }
 
     /// Whether the collector is marking, or moving cells, at this moment.
-    pub(crate) fn is_collecting(&self) -> bool {
+    pub fn is_collecting(&self) -> bool {
         self.collecting.load(Relaxed)
     }
 
@@ -118,6 +118,11 @@ impl Shared {
     /// frees what dead cells owned.
     pub fn is_busy(&self) -> bool {
         self.is_collecting() || self.payloads.is_sweeping()
+    }
+
+    /// Lets the last blocks be taken: [`Heap::open_reserve`](crate::Heap::open_reserve).
+    pub fn open_reserve(&self) {
+        self.space.blocks.open_reserve();
     }
 
     /// A thread's door to the payloads of this heap, for threads that take turns: their

@@ -922,6 +922,36 @@ fn what_a_thread_stores_that_waited_while_others_collected_is_kept() {
 }
 
 #[test]
+fn what_a_thread_stores_that_waited_until_a_major_collection_clears_is_kept() {
+    with_program(64 * MIB, |p| {
+        let parent = p.old_root(1);
+        p.major();
+        let child = p.object(plain(0));
+        // The stack of the thread, as a cell that the others' collections see.
+        let stack = p.object(unprotected(2));
+        p.root(stack);
+        p.store_without_barrier(stack, 0, parent);
+        p.store_without_barrier(stack, 1, child);
+        p.barrier(parent, child);
+        p.major();
+        assert!(p.state(parent).is_settled() && !p.state(child).is_settled());
+        // Clearing takes more than one slice.
+        for _ in 0..20_000 {
+            p.object(plain(0));
+        }
+        p.slice(Scope::Major, 1);
+        assert_eq!(p.heap.stage(), Stage::Clearing);
+        p.push_on_stack(&[parent, child]);
+        p.heap.after_others_collected_before_store();
+        p.store_without_barrier(parent, 0, child);
+        p.empty_stack();
+        (0..2).for_each(|at| p.clear(stack, at));
+        p.end_slices();
+        assert!(p.lives(child));
+    });
+}
+
+#[test]
 fn a_root_that_came_after_the_roots_were_traced_is_kept_with_all_it_refers_to() {
     with_program(16 * MIB, |p| {
         p.old_root(0);

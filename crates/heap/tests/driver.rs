@@ -23,6 +23,8 @@ struct Noted<'heap> {
     heap: &'heap Heap<'heap, ToyVm<'heap>>,
     reported: RefCell<Vec<&'static str>>,
     has_other_threads: StdCell<bool>,
+    /// How often the world was told that something may sweep.
+    sweepings: StdCell<usize>,
 }
 
 impl Noted<'_> {
@@ -56,6 +58,7 @@ impl World for Noted<'_> {
     }
 
     fn sweeping<R>(&self, work: impl FnOnce() -> R) -> R {
+        self.sweepings.set(self.sweepings.get() + 1);
         let sweeps = self.heap.is_sweeping();
         let result = work();
         if sweeps && !self.heap.is_sweeping() {
@@ -81,6 +84,7 @@ fn with_program(region_bytes: usize, pace: PaceOptions, run: impl FnOnce(&Progra
         heap: &heap,
         reported: RefCell::default(),
         has_other_threads: StdCell::default(),
+        sweepings: StdCell::default(),
     };
     let (cache, heap) = (heap.new_cache(), &heap);
     let driver = Driver { heap, world };
@@ -105,7 +109,7 @@ impl Program<'_> {
     }
 
     /// Makes an object whose payload has been written to, so that it is resident.
-    fn object_with_payload(&self, bytes: usize) {
+    fn object_with_payload(&self, bytes: usize) -> Cell {
         let cell = self.object();
         // SAFETY: the object is live, and the payload has `bytes` bytes.
         unsafe {
@@ -113,6 +117,7 @@ impl Program<'_> {
             let payload: *mut u8 = std::ptr::with_exposed_provenance_mut(toy_vm::payload(cell));
             payload.write_bytes(7, bytes);
         }
+        cell
     }
 
     fn objects(&self, count: usize) {
@@ -279,6 +284,48 @@ fn memory_is_out_when_all_that_is_dead_has_been_freed() {
     });
 }
 
+#[test]
+fn an_allocation_that_sweeps_tells_the_world_also_when_payloads_have_just_made_it_due() {
+    let pace = PaceOptions {
+        nursery_min_bytes: 32 * MIB,
+        nursery_max_bytes: 32 * MIB,
+        ..PaceOptions::default()
+    };
+    with_program(64 * MIB, pace, |p| {
+        let heap = p.driver.heap;
+        // So dense that some swept blocks wait to be allocated from.
+        for number in 0..400_000 {
+            let cell = p.object();
+            if number % 20 != 0 {
+                p.keep(cell);
+            }
+        }
+        p.driver.collect(Request::default());
+        p.reported();
+        let mut payloads = heap.shared().thread_cache();
+        let mut taken = Vec::new();
+        for number in 0.. {
+            if !heap.is_sweeping() {
+                break;
+            }
+            if number % 50 == 49 {
+                taken.push(payloads.allocate(BLOCK_BYTES).unwrap());
+            }
+            let before = (heap.unswept_blocks(), p.driver.world.sweepings.get());
+            p.allocated(32).unwrap();
+            if heap.unswept_blocks() != before.0 {
+                assert!(p.driver.world.sweepings.get() > before.1, "{number}");
+            }
+        }
+        assert_eq!(p.reported().matches("swept").count(), 1);
+        for payload in taken {
+            // SAFETY: the payloads are this test's.
+            unsafe { payloads.free(payload) };
+        }
+        payloads.flush();
+    });
+}
+
 /// Held by the tests that keep below a memory limit: each counts what the process has resident.
 static RESIDENT_BYTES: Mutex<()> = Mutex::new(());
 
@@ -314,6 +361,34 @@ fn large_payloads_that_are_dead_make_room_below_the_memory_limit() {
         p.driver.collect(Request::EVERYTHING);
         p.driver.make_room(usize::MAX, None);
         assert_eq!(heap.stats().full_collections, collections + 1);
+    });
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "no memory limit in the interpreter")]
+fn an_old_payload_that_dies_makes_room_though_nothing_is_fresh() {
+    const PAYLOAD_BYTES: usize = 128 * MIB;
+    let minor = Request {
+        scope: Some(Scope::Minor),
+        ..Request::EVERYTHING
+    };
+    let _alone = RESIDENT_BYTES.lock();
+    let limit_bytes = os::resident_bytes().unwrap() + PAYLOAD_BYTES + PAYLOAD_BYTES / 2;
+    let pace = PaceOptions {
+        memory_limit_bytes: Some(limit_bytes),
+        ..PaceOptions::default()
+    };
+    with_program(1 << 30, pace, |p| {
+        let heap = p.driver.heap;
+        let cell = p.object_with_payload(PAYLOAD_BYTES);
+        p.keep(cell);
+        // The payload grows old.
+        (0..4).for_each(|_| p.driver.collect(minor));
+        heap.vm().roots.borrow_mut().clear();
+        p.driver.collect(minor);
+        assert!(!heap.has_room_for(PAYLOAD_BYTES) && heap.fresh_bytes() == 0);
+        p.driver.make_room(PAYLOAD_BYTES, None);
+        assert!(heap.has_room_for(PAYLOAD_BYTES));
     });
 }
 

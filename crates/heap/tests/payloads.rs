@@ -661,6 +661,34 @@ fn a_span_that_shrinks_gives_back_what_it_does_not_need() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "too many bytes for the interpreter")]
+fn what_shrinks_stays_where_it_is_when_there_is_no_memory_for_a_smaller_piece() {
+    let shared = Shared::reserve(16 * MIB).unwrap();
+    let mut door = Door::new(&shared);
+    let span = door.written(MIB, 5);
+    let mut pieces = Vec::new();
+    while let Ok(piece) = door.allocate(32 << 10) {
+        pieces.push(piece);
+    }
+    let piece = pieces[0];
+    // SAFETY: both are ours; a piece has its bytes whatever was asked for.
+    unsafe {
+        piece.write_bytes(6, 100);
+        assert_eq!(door.resize(piece, 100), Ok(Resized::InPlace));
+        assert_eq!(piece.add(99).read(), 6);
+        assert_eq!(door.resize(span.payload, 1000), Ok(Resized::InPlace));
+    }
+    span.check(span.payload, 1000);
+    // The span has given back what it does not need.
+    let block = door.allocate(BLOCK_BYTES).unwrap();
+    for payload in pieces.into_iter().chain([block, span.payload]) {
+        door.give_back(payload);
+    }
+    drop(door);
+    assert_nothing_in_use(&shared);
+}
+
+#[test]
 fn a_span_grows_where_it_is_when_the_blocks_behind_it_are_empty() {
     let shared = Shared::reserve(16 * MIB).unwrap();
     let mut door = Door::new(&shared);

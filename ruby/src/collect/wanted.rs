@@ -28,12 +28,9 @@ impl Collector {
     /// The request of `GC.start` and of methods like it.
     pub(super) fn asked_for(&self, full: bool, sweep_now: bool) -> Request {
         Request {
-            scope: match (full, KNOBS.full_marking_allowed.is_on()) {
-                (true, _) => Some(Scope::Full),
-                // A minor one is upgraded when a major or full one is due anyway.
-                (false, true) => None,
-                (false, false) => Some(Scope::Minor),
-            },
+            // A minor one is upgraded when a major or full one is due anyway. Ruby allows it, whatever
+            // `rgengc_allow_full_mark` says: the program has asked for a collection.
+            scope: full.then_some(Scope::Full),
             sweep_now,
             compact: self.auto_compaction(),
             settle_all: false,

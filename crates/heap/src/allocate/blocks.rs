@@ -42,6 +42,8 @@ pub(crate) struct BlockAllocator {
     in_use: usize,
     /// Empty blocks that hold memory of the system.
     held: usize,
+    /// How often a block has ceased to be one of those.
+    held_before: usize,
     /// What the nursery needs.
     pub(super) need: Need,
     /// Memory has run out: the blocks kept for that case may be taken.
@@ -71,6 +73,8 @@ pub struct BlockCounts {
     pub empty: usize,
     /// Empty blocks whose memory has not gone back to the system.
     pub held: usize,
+    /// How often such a block has been taken, or its memory has gone back.
+    pub held_before: usize,
 }
 
 /// What [`Space::release_pages`](crate::space::Space::release_pages) has done.
@@ -103,6 +107,7 @@ impl Blocks {
             in_use: allocator.in_use,
             empty: allocator.used_limit - allocator.in_use,
             held: allocator.held,
+            held_before: allocator.held_before,
         }
     }
 
@@ -139,6 +144,7 @@ impl BlockAllocator {
     fn note_taken(&mut self, blocks: usize, held: usize) {
         self.in_use += blocks;
         self.held -= held;
+        self.held_before += held;
         self.need.used = self.need.used.max(self.in_use);
         self.need.unused = self.need.unused.min(self.held);
     }
@@ -146,6 +152,7 @@ impl BlockAllocator {
     /// Counts `blocks` empty blocks as without memory: it has gone back, and nothing needed it.
     pub(super) fn note_released(&mut self, blocks: usize) {
         self.held -= blocks;
+        self.held_before += blocks;
         self.need.unused = self.need.unused.saturating_sub(blocks);
     }
 }

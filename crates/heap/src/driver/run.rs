@@ -98,12 +98,14 @@ impl<'shared, V: Vm, W: World> Driver<'_, 'shared, V, W> {
         may_help
     }
 
-    /// A payload of `bytes` does not fit below the memory limit: makes room for it.
+    /// Makes room for a payload of `bytes` below the memory limit, if it does not fit there and a
+    /// full collection may help ([`Pace::may_gain_room`](crate::Pace::may_gain_room)).
     #[cold]
     #[inline(never)]
     pub fn make_room(&self, bytes: usize, compact: Option<Evacuation>) {
-        // A heap that has just been collected is not collected again.
-        if self.heap.fresh_bytes() <= bytes / 4 || !self.has_cells() {
+        let fresh_bytes = self.heap.fresh_bytes();
+        let may_help = self.has_cells() && self.heap.pace().may_gain_room(fresh_bytes, bytes);
+        if !may_help || self.heap.has_room_for(bytes) {
             return;
         }
         self.world.stopped(|| {
@@ -146,7 +148,12 @@ impl<'shared, V: Vm, W: World> Driver<'_, 'shared, V, W> {
                     self.sweep_while_others_stand_still();
                     allocate()
                 }),
-                false => allocate(),
+                false => {
+                    let unswept_blocks = self.heap.unswept_blocks();
+                    let outcome = allocate();
+                    debug_assert_eq!(self.heap.unswept_blocks(), unswept_blocks);
+                    outcome
+                }
             };
             match outcome {
                 Allocation::NeedsCollection => {

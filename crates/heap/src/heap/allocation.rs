@@ -54,7 +54,7 @@ impl<'shared, V: Vm> Heap<'shared, V> {
     ) -> Allocation {
         assert!(cache.is_of(self.space()), "the cache is another heap's");
         let handed_bytes = cache.take_handed();
-        self.state.borrow_mut().hand_out(handed_bytes);
+        self.state.borrow_mut().count_handed(handed_bytes);
         let bytes_until_due = self.bytes_until_due();
         if urgency == Urgency::MayCollect && (bytes_until_due == 0 || self.stress_is_due()) {
             return Allocation::NeedsCollection;
@@ -90,7 +90,7 @@ impl<'shared, V: Vm> Heap<'shared, V> {
     /// and handling that takes memory. A major or full collection that finds room keeps them back
     /// again.
     pub fn open_reserve(&self) {
-        self.shared.space.blocks.open_reserve();
+        self.shared.open_reserve();
     }
 
     /// A block of this width with free runs: one that has some already, one

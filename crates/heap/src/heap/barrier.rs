@@ -97,11 +97,26 @@ impl<V: Vm> Heap<'_, V> {
         }
     }
 
+    /// Whether `cell` is written to without a barrier. May be asked without the VM's lock.
+    ///
+    /// # Safety
+    /// It is a live cell of this heap.
+    #[inline]
+    pub unsafe fn is_unprotected(&self, cell: Cell) -> bool {
+        self.states().get(cell).is_unprotected()
+    }
+
     /// Notes that `cell` will be written to without a barrier from now on, for good.
     ///
     /// # Safety
     /// It is a live cell of this heap.
     pub unsafe fn unprotect(&self, cell: Cell) {
+        // Old extensions say this at every look at the cell, and each time in vain but the first:
+        // since then the cell is traced again whenever that is needed.
+        // SAFETY: the caller's contract.
+        if unsafe { self.is_unprotected(cell) } {
+            return;
+        }
         if self.stage() == Stage::Clearing {
             // Marking begins afterwards, and builds the remembered set again.
             let state = self.states().get(cell).with(CellState::UNPROTECTED);

@@ -118,14 +118,11 @@ impl<V: Vm> Heap<'_, V> {
     /// while the calling one waited. The VM's roots must include the calling thread's stack now,
     /// and the other threads must be stopped.
     pub fn after_others_collected_before_store(&self) {
-        if self.stage() == Stage::Clearing {
-            // Nothing is black, and what is remembered will be forgotten.
-            return;
-        }
         self.marker().noting = Noting::Everything;
         self.shared.while_collecting(|| {
             let mut marker = self.marker();
-            match self.cycle() {
+            // While marks are cleared, settled cells alone are black.
+            match self.cycle().filter(|_| self.stage().is_tracing()) {
                 Some(cycle) => self.marking(&mut marker, &cycle).trace_roots(),
                 None => {
                     let (vm, mode) = (&self.vm, Mode::AtOnce);

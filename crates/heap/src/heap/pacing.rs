@@ -123,16 +123,7 @@ impl<V: Vm> Heap<'_, V> {
         let process_ns = os::cpu_time_ns();
         let resident_bytes = os::resident_bytes();
         let whole_bytes = resident_bytes.unwrap_or(measure.used_bytes);
-        let may_be_near_limit = options
-            .memory_limit_bytes
-            .is_some_and(|limit_bytes| whole_bytes > limit_bytes / 4 * 3);
-        let own_bytes = self.state.borrow_mut().pacing.forked.own_bytes(
-            std::process::id(),
-            process_ns,
-            whole_bytes,
-            may_be_near_limit,
-            os::proportional_bytes,
-        );
+        let own_bytes = self.own_bytes(process_ns, whole_bytes, 0);
         if is_limited && resident_bytes.is_some() {
             let block_bytes = self.shared.space.blocks.counts().in_use * BLOCK_BYTES;
             let here_bytes = measure.used_bytes - self.shared.payloads.elsewhere_bytes();
@@ -157,7 +148,24 @@ impl<V: Vm> Heap<'_, V> {
         measure
     }
 
-    /// The resident memory that counts as this process's; `None` where the system does not say.
+    /// How many of the `resident_bytes` count as this process's, which has taken `process_ns` of
+    /// CPU time and wants `wanted_bytes` more. A forked child asks the system if it is time to.
+    fn own_bytes(&self, process_ns: u64, resident_bytes: usize, wanted_bytes: usize) -> usize {
+        let limit_bytes = self.pace().options().memory_limit_bytes;
+        let with_wanted_bytes = resident_bytes.saturating_add(wanted_bytes);
+        let may_be_near_limit =
+            limit_bytes.is_some_and(|limit_bytes| with_wanted_bytes > limit_bytes / 4 * 3);
+        self.state.borrow_mut().pacing.forked.own_bytes(
+            std::process::id(),
+            process_ns,
+            resident_bytes,
+            may_be_near_limit,
+            os::proportional_bytes,
+        )
+    }
+
+    /// The resident memory that counts as this process's, as far as is known without asking
+    /// for it; `None` where the system does not say.
     pub fn own_resident_bytes(&self) -> Option<usize> {
         let resident_bytes = os::resident_bytes()?;
         let forked = self.state.borrow().pacing.forked;
@@ -171,7 +179,7 @@ impl<V: Vm> Heap<'_, V> {
         }
         let start_ns = os::cpu_time_ns();
         let result = work();
-        let spent_ns = os::cpu_time_ns().saturating_sub(start_ns);
+        let spent_ns = os::cpu_time_since_ns(start_ns);
         self.state.borrow_mut().pacing.collecting_cpu_ns += spent_ns;
         result
     }
@@ -186,10 +194,19 @@ impl<V: Vm> Heap<'_, V> {
     }
 
     /// Whether the process may take `bytes` more below its memory limit; true where
-    /// [`Heap::room_below_limit_bytes`] is `None`.
+    /// [`Heap::room_below_limit_bytes`] is `None`. A forked child that has not asked for its part
+    /// of the memory asks if it would have no room otherwise.
     pub fn has_room_for(&self, bytes: usize) -> bool {
-        self.room_below_limit_bytes()
-            .is_none_or(|room_bytes| room_bytes >= bytes)
+        let has_room = || {
+            self.room_below_limit_bytes()
+                .is_none_or(|room_bytes| room_bytes >= bytes)
+        };
+        if has_room() {
+            return true;
+        }
+        let resident_bytes = os::resident_bytes().unwrap_or(0);
+        let own_bytes = self.own_bytes(os::cpu_time_ns(), resident_bytes, bytes);
+        own_bytes < resident_bytes && has_room()
     }
 
     /// Tells pacing how much memory the process has resident, if there is a limit to it.

@@ -107,8 +107,15 @@ impl<'shared> State<'shared> {
     /// Notes that an allocation has got runs of `bytes`.
     #[inline(always)]
     pub(super) fn hand_out(&mut self, bytes: usize) {
-        self.pacing.fresh_cell_bytes += bytes;
+        self.count_handed(bytes);
         self.sweep.pacer.note_handed(self.pacing.fresh_bytes());
+    }
+
+    /// [`State::hand_out`] at the beginning of an allocation that may have to sweep: whether it
+    /// does has been answered ([`Heap::will_sweep`](super::Heap::will_sweep)), and must not change.
+    #[inline(always)]
+    pub(super) fn count_handed(&mut self, bytes: usize) {
+        self.pacing.fresh_cell_bytes += bytes;
     }
 
     /// Bytes that the program may be handed until a collection, or the next slice of one, is due.

@@ -157,7 +157,12 @@ impl<V: Vm> Heap<'_, V> {
 
     /// Whether dead cells may still be around.
     pub fn is_sweeping(&self) -> bool {
-        self.lists().unswept_blocks() > 0
+        self.unswept_blocks() > 0
+    }
+
+    /// How many blocks wait to be swept.
+    pub fn unswept_blocks(&self) -> usize {
+        self.lists().unswept_blocks()
     }
 
     /// Sweeps a block, of this width if there is one. Returns whether there was any.
@@ -255,8 +260,10 @@ impl<V: Vm> Heap<'_, V> {
         if next.is_none() && self.pace().options().memory_limit_bytes.is_some() {
             let resident_bytes = self.own_resident_bytes().unwrap_or(0);
             let pacing = &mut self.state.borrow_mut().pacing;
-            let is_exact = pacing.latest_is_exact;
-            pacing.pace.note_after_full(resident_bytes, is_exact);
+            let (fresh_bytes, is_exact) = (pacing.fresh_bytes(), pacing.latest_is_exact);
+            pacing
+                .pace
+                .note_after_full(resident_bytes, fresh_bytes, is_exact);
         }
     }
 

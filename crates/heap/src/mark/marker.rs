@@ -206,7 +206,12 @@ impl Marker {
     pub(super) fn take_back(&mut self, stacks: Stacks) {
         self.worker.grey = stacks.grey;
         self.aside = stacks.aside;
+        // A note without room has been told to what stood here meanwhile.
+        let has_overflowed = self.remembered.has_overflowed();
         self.remembered = stacks.remembered;
+        if has_overflowed {
+            self.remembered.note_overflow();
+        }
         self.boundary = stacks.boundary;
         let counts = &mut self.worker.counts;
         counts.add(stacks.counts);

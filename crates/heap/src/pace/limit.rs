@@ -22,6 +22,13 @@ pub(super) struct Limit {
     room_bytes: Option<usize>,
     /// Of that room, what the system would still have to give.
     unused_bytes: usize,
+    /// What is resident, as measured when the latest collection started.
+    resident_bytes: usize,
+    /// What was resident after the latest major or full collection under this limit.
+    left_resident_bytes: usize,
+    /// Bytes that the program was handed from the start of the latest full collection to the
+    /// start of the latest collection.
+    handed_bytes: usize,
     /// Full collections that only the limit asked for.
     pub(super) collections: usize,
 }
@@ -48,15 +55,32 @@ impl Limit {
                 resident_bytes: measure.used_bytes,
                 free_bytes: 0,
             });
+            self.resident_bytes = residence.resident_bytes;
             self.unused_bytes = limit_bytes.saturating_sub(residence.resident_bytes);
             self.unused_bytes + residence.free_bytes / 2
         });
+        self.handed_bytes = self.handed_bytes.saturating_add(measure.fresh_bytes);
+    }
+
+    /// The collection that has started is a full one.
+    pub(super) fn note_full(&mut self) {
+        self.handed_bytes = 0;
+    }
+
+    /// There is another limit, or none: what was measured says nothing about it.
+    pub(super) fn begin_anew(&mut self) {
+        *self = Self {
+            collections: self.collections,
+            handed_bytes: self.handed_bytes,
+            ..Self::default()
+        };
     }
 
     /// Whether half of the room that the latest full collection left is used up
     /// by what may be garbage. When live data leaves next to no room, or does
     /// not fit, it has to grow by a part of itself before it is collected
-    /// again: otherwise a program would do nothing but collect.
+    /// again: otherwise a program would do nothing but collect. Other memory of the process may
+    /// also have outgrown the limit: then a full collection shows whether live data still fits.
     pub(super) fn is_near(&self, live: usize, kept: usize, nursery_bytes: usize) -> bool {
         let Some(room_bytes) = self.room_bytes else {
             return false;
@@ -64,17 +88,30 @@ impl Limit {
         if self.fit == Fit::Doubtful {
             return true;
         }
+        let growth_min_bytes = live / GROWTH_MIN_PART;
         let garbage_bytes = kept.saturating_sub(live);
-        garbage_bytes > (room_bytes / 2).max(live / GROWTH_MIN_PART)
-            || (room_bytes < nursery_bytes && garbage_bytes > live / GROWTH_MIN_PART)
+        let grown_bytes = self.resident_bytes.saturating_sub(self.left_resident_bytes);
+        let is_above = self.fit == Fit::Fits && self.unused_bytes == 0;
+        garbage_bytes > (room_bytes / 2).max(growth_min_bytes)
+            || (room_bytes < nursery_bytes && garbage_bytes > growth_min_bytes)
+            || (is_above && grown_bytes > growth_min_bytes)
     }
 
-    /// The nursery in bytes: the one that is `wanted`, or a smaller one that the room allows.
-    pub(super) fn nursery_bytes(&self, wanted: usize, nursery_min_bytes: usize) -> usize {
+    /// Whether a full collection may make room for `bytes`, now that the program has been handed
+    /// `fresh_bytes` since the latest collection, and a major or full one has left `live`. The
+    /// program has to be handed as much in between as is growth ([`Limit::is_near`]).
+    pub(super) fn may_gain_room(&self, live: usize, fresh_bytes: usize, bytes: usize) -> bool {
+        let handed_bytes = self.handed_bytes.saturating_add(fresh_bytes);
+        handed_bytes > 0 && handed_bytes.saturating_add(bytes) > live / GROWTH_MIN_PART
+    }
+
+    /// The nursery in bytes: the one that is `wanted`, or a smaller one that the room allows, but
+    /// at least `least`.
+    pub(super) fn nursery_bytes(&self, wanted: usize, least: usize) -> usize {
         match self.room_bytes {
-            Some(room_bytes) if self.fit != Fit::Over => wanted
-                .min(room_bytes / NURSERIES_PER_ROOM)
-                .max(nursery_min_bytes / 4),
+            Some(room_bytes) if self.fit != Fit::Over => {
+                wanted.min(room_bytes / NURSERIES_PER_ROOM).max(least)
+            }
             _ => wanted,
         }
     }
@@ -98,13 +135,18 @@ impl Limit {
         }
     }
 
+    /// A major or full collection has been swept. The program has been handed `fresh_bytes` since
+    /// it was marked, which are not what it left.
     pub(super) fn note_after_full(
         &mut self,
         limit_bytes: Option<usize>,
         resident_bytes: usize,
+        fresh_bytes: usize,
         is_exact: bool,
     ) {
-        let is_over = limit_bytes.is_some_and(|limit| resident_bytes > limit);
+        let left_bytes = resident_bytes.saturating_sub(fresh_bytes);
+        let is_over = limit_bytes.is_some_and(|limit| left_bytes > limit);
+        self.left_resident_bytes = left_bytes;
         self.fit = match (is_over, is_exact || self.fit == Fit::Over) {
             (false, _) => Fit::Fits,
             (true, false) => Fit::Doubtful,

@@ -170,6 +170,9 @@ impl Pace {
 
     /// Changes the options; the next collection follows them.
     pub fn set_options(&mut self, options: PaceOptions) {
+        if options.memory_limit_bytes != self.options.memory_limit_bytes {
+            self.limit.begin_anew();
+        }
         self.options = options;
         self.choose_nursery(options.nursery_bytes(self.chosen_nursery_bytes, self.old.left_bytes));
     }
@@ -247,6 +250,9 @@ impl Pace {
     pub fn start(&mut self, measure: Measure, asked: Option<Scope>) -> Scope {
         self.learn(&measure);
         let scope = asked.unwrap_or_else(|| self.scope_of_next(&measure));
+        if scope == Scope::Full {
+            self.limit.note_full();
+        }
         if scope != Scope::Minor {
             let (settled, unsettled_cells) = (&mut self.settled, self.old.left_unsettled_cells);
             settled
@@ -262,7 +268,7 @@ impl Pace {
                 settled_growth_bytes: self.settled_growth_bytes(),
             },
         };
-        self.choose_nursery(self.next_nursery_bytes(&measure));
+        self.choose_nursery(self.next_nursery_bytes(&measure, asked));
         scope
     }
 
@@ -400,6 +406,7 @@ impl Pace {
     /// The collection that has started turns out to be a full one.
     pub fn note_restart_as_full(&mut self) {
         self.latest.scope = Scope::Full;
+        self.limit.note_full();
     }
 
     /// What the latest collection, a major or full one, left is known now.
@@ -525,7 +532,7 @@ impl Pace {
         (base_bytes / 100).saturating_mul(percent.unwrap_or(FALLBACK_OVERHEAD_PERCENT))
     }
 
-    fn next_nursery_bytes(&self, measure: &Measure) -> usize {
+    fn next_nursery_bytes(&self, measure: &Measure, asked: Option<Scope>) -> usize {
         let kept_bytes = measure.kept_bytes();
         let exchange_rate = self.options.exchange_rate();
         let worth_bytes = match self.trades() {
@@ -533,8 +540,13 @@ impl Pace {
             false => self.garbage_bytes(kept_bytes, measure.cell_bytes) / NURSERIES_PER_GARBAGE,
         };
         let nursery = self.options.nursery_bytes(worth_bytes, kept_bytes);
-        self.limit
-            .nursery_bytes(nursery, self.options.nursery_min_bytes)
+        let nursery_min_bytes = self.options.nursery_min_bytes;
+        // Where the VM wants minor collections, more of them would not make room: no full one follows.
+        let least_bytes = match asked {
+            Some(Scope::Minor) => nursery_min_bytes,
+            _ => nursery_min_bytes / 4,
+        };
+        self.limit.nursery_bytes(nursery, least_bytes)
     }
 
     /// Whether so little room is left under the limit that a collection had
@@ -553,11 +565,19 @@ impl Pace {
 
     /// A full collection has been swept, and its memory given back as far as the
     /// limit asks for: now it is known whether live data fits, unless the program
-    /// ran while it was marked (`!is_exact`).
-    pub fn note_after_full(&mut self, resident_bytes: usize, is_exact: bool) {
+    /// ran while it was marked (`!is_exact`). The program has been handed `fresh_bytes` since then.
+    pub fn note_after_full(&mut self, resident_bytes: usize, fresh_bytes: usize, is_exact: bool) {
         let limit_bytes = self.options.memory_limit_bytes;
         self.limit
-            .note_after_full(limit_bytes, resident_bytes, is_exact);
+            .note_after_full(limit_bytes, resident_bytes, fresh_bytes, is_exact);
+    }
+
+    /// Whether a full collection may make room for `bytes` below the memory limit, and not too
+    /// soon after the latest one, now that the program has been handed `fresh_bytes` since the
+    /// latest collection.
+    pub fn may_gain_room(&self, fresh_bytes: usize, bytes: usize) -> bool {
+        self.limit
+            .may_gain_room(self.old.left_bytes, fresh_bytes, bytes)
     }
 
     /// Full collections that only the memory limit asked for.
@@ -1148,6 +1168,7 @@ mod tests {
     fn without_room_live_data_grows_a_little_between_full_collections() {
         let mut pace = Pace::new(LIMITED);
         pace.start(resident(0, 128 * MIB), Some(Full));
+        pace.note_after_full(148 * MIB, 0, true);
         pace.start(resident(128 * MIB, MIB), None);
         assert!(pace.is_short_of_room());
         assert_eq!(pace.start(resident(130 * MIB, MIB), None), Minor);
@@ -1166,16 +1187,118 @@ mod tests {
     fn live_data_that_does_not_fit_is_paced_almost_as_if_there_were_no_limit() {
         let mut pace = Pace::new(LIMITED);
         pace.start(resident(0, 400 * MIB), Some(Full));
-        pace.note_after_full(420 * MIB, false);
+        pace.note_after_full(420 * MIB, 0, false);
         assert!(!pace.is_over_limit() && pace.is_short_of_room());
-        pace.note_after_full(420 * MIB, true);
+        pace.note_after_full(420 * MIB, 0, true);
         assert!(pace.is_over_limit() && !pace.is_short_of_room());
         assert_eq!(pace.start(resident(400 * MIB, MIB), None), Minor);
         assert_eq!(pace.nursery_bytes(), OPTIONS.nursery_max_bytes);
         assert_eq!(pace.start(resident(420 * MIB, MIB), None), Minor);
         assert_eq!(pace.start(resident(430 * MIB, MIB), None), Full);
-        pace.note_after_full(100 * MIB, true);
+        pace.note_after_full(100 * MIB, 0, true);
         assert!(!pace.is_over_limit());
+    }
+
+    #[test]
+    fn what_the_program_is_handed_after_marking_is_not_what_did_not_fit() {
+        let mut pace = pace_after_full(LIMITED, 50 * MIB);
+        pace.note_after_full(200 * MIB, 60 * MIB, true);
+        assert!(!pace.is_over_limit());
+        pace.note_after_full(200 * MIB, 40 * MIB, true);
+        assert!(pace.is_over_limit());
+    }
+
+    #[test]
+    fn memory_elsewhere_beyond_the_limit_brings_one_full_collection() {
+        // As much more than the limit as the process has besides its heap.
+        let beside = |resident_mib| Measure {
+            residence: Some(Residence {
+                resident_bytes: resident_mib * MIB,
+                free_bytes: 0,
+            }),
+            ..measure(80 * MIB, MIB)
+        };
+        let mut pace = Pace::new(LIMITED);
+        pace.start(measure(0, 80 * MIB), Some(Full));
+        pace.note_after_full(100 * MIB, 0, true);
+        assert_eq!(pace.start(beside(110), None), Minor);
+        assert_eq!(pace.start(beside(151), None), Full);
+        pace.note_after_full(145 * MIB, 0, true);
+        // Not again before it has grown by a part of live data.
+        assert_eq!(pace.start(beside(150), None), Minor);
+        assert_eq!(pace.start(beside(151), None), Full);
+        pace.note_after_full(151 * MIB, 0, true);
+        for _ in 0..10 {
+            assert_eq!(pace.start(beside(190), None), Minor);
+            assert!(pace.nursery_bytes() > 19 * MIB);
+        }
+    }
+
+    #[test]
+    fn another_limit_has_to_show_whether_live_data_fits() {
+        for is_exact in [false, true] {
+            let mut pace = pace_after_full(LIMITED, 400 * MIB);
+            pace.note_after_full(420 * MIB, 0, is_exact);
+            pace.set_options(OPTIONS);
+            assert!(!pace.is_over_limit() && !pace.is_short_of_room());
+        }
+    }
+
+    #[test]
+    fn where_only_minor_collections_are_wanted_the_nursery_keeps_its_least_size() {
+        let above = Measure {
+            residence: Some(Residence {
+                resident_bytes: 160 * MIB,
+                free_bytes: 0,
+            }),
+            ..measure(140 * MIB, MIB)
+        };
+        let mut pace = pace_after_full(LIMITED, 130 * MIB);
+        pace.start(above, None);
+        assert_eq!(pace.nursery_bytes(), OPTIONS.nursery_min_bytes / 4);
+        pace.start(above, Some(Minor));
+        assert_eq!(pace.nursery_bytes(), OPTIONS.nursery_min_bytes);
+    }
+
+    #[test]
+    fn a_full_collection_may_make_room_once_the_program_has_been_handed_something() {
+        let mut pace = pace_after_full(LIMITED, 100 * MIB);
+        pace.start(resident(100 * MIB, 0), Some(Full));
+        assert!(!pace.may_gain_room(0, usize::MAX));
+        // Also when a minor collection has counted it.
+        assert!(pace.may_gain_room(MIB, 40 * MIB) && !pace.may_gain_room(MIB, 2 * MIB));
+        pace.start(resident(100 * MIB, MIB), Some(Minor));
+        assert!(pace.may_gain_room(0, 40 * MIB) && !pace.may_gain_room(0, 2 * MIB));
+        pace.start(resident(100 * MIB, 5 * MIB), Some(Minor));
+        assert!(pace.may_gain_room(0, 2 * MIB));
+    }
+
+    #[test]
+    fn when_the_clock_fails_pacing_goes_by_the_overhead_that_it_had_before_costs_were_known() {
+        let options = PaceOptions {
+            space_overhead_percent: None,
+            ..OPTIONS
+        };
+        let mut pace = Pace::new(options);
+        for at_ms in 1..20 {
+            let costs = Costs {
+                collecting_ns: at_ms * 1_000_000,
+                process_ns: at_ms * 10_000_000,
+                process_bytes: 150 * MIB,
+            };
+            pace.start(
+                Measure {
+                    costs: Some(costs),
+                    ..measure(100 * MIB, MIB)
+                },
+                None,
+            );
+        }
+        for _ in 0..10 {
+            pace.start(measure(100 * MIB, MIB), None);
+        }
+        assert_eq!(pace.start(measure(110 * MIB, MIB), None), Minor);
+        assert_eq!(pace.nursery_bytes() / MIB, 5);
     }
 
     #[test]

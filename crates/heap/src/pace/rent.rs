@@ -328,9 +328,10 @@ impl Rent {
         Some((worth_bytes * mean_bytes).sqrt() as usize)
     }
 
-    /// Whether there has been a minor collection whose cost is known.
+    /// Whether there has been a minor collection whose cost is known, and the system still says
+    /// what the process costs.
     pub(super) fn is_known(&self) -> bool {
-        self.minors.count > 0.0
+        self.minors.count > 0.0 && self.at_latest.is_some()
     }
 
     fn process_bytes(&self) -> f64 {

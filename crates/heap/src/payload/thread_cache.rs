@@ -201,7 +201,18 @@ impl<'heap> ThreadCache<'heap> {
         if both_are_spans {
             return self.supply.move_span(address, size).map(Resized::Moved);
         }
-        let fresh = self.allocate(size)?;
+        let fresh = match self.allocate(size) {
+            Ok(fresh) => fresh,
+            // To make a payload smaller needs no memory, though it may then waste some.
+            Err(OutOfMemory) if size <= old_bytes => {
+                if old_bytes > CLASS_MAX_BYTES {
+                    let span_bytes = size.max(CLASS_MAX_BYTES + 1);
+                    self.supply.resize_span_in_place(address, span_bytes);
+                }
+                return Ok(Resized::InPlace);
+            }
+            Err(OutOfMemory) => return Err(OutOfMemory),
+        };
         let kept_bytes = size.min(old_bytes);
         // SAFETY: two different payloads, both at least this long; the old one
         // is not used after this (caller's contract).

@@ -35,9 +35,9 @@ impl SweepPacer {
         }
     }
 
-    /// Notes that the program has been handed `handed_bytes`. Only allocations call this, so that
-    /// whether the next one will sweep does not change until then: other threads may be handed
-    /// payloads at any time.
+    /// Notes that the program has been handed `handed_bytes`. Allocations call this, once they have
+    /// got their cells, and so does what retires a cache. So whether an allocation will sweep does not
+    /// change from the question until it has swept: other threads may be handed payloads at any time.
     pub(crate) fn note_handed(&mut self, handed_bytes: usize) {
         self.handed_bytes = handed_bytes;
         // Also when the number is less than before: a collection has begun to count from 0.
