@@ -361,7 +361,9 @@ void
 rb_gc_impl_free(void *objspace, void *ptr, size_t old_size)
 {
     if (!ptr || (ashlar_xmalloc_is_plain() && ashlar_push_payload(ashlar_thread_cache, ptr))) return;
+    int saved = errno; /* as free does */
     ashlar_xfree(ashlar_thread_cache, ptr);
+    errno = saved;
 }
 
 /* ── Marking ─────────────────────────────────────────────────────────────── */

@@ -201,7 +201,7 @@ is_power_of_two(size_t number)
 }
 
 void *
-memalign(size_t align, size_t size)
+aligned_alloc(size_t align, size_t size)
 {
     if (!is_power_of_two(align)) {
         errno = EINVAL;
@@ -211,10 +211,13 @@ memalign(size_t align, size_t size)
     return payload ? payload : out_of_memory();
 }
 
+/* Unlike aligned_alloc it rounds an alignment up to a power of two, as glibc's does. */
 void *
-aligned_alloc(size_t align, size_t size)
+memalign(size_t align, size_t size)
 {
-    return memalign(align, size);
+    size_t power = 1;
+    while (power && power < align) power <<= 1;
+    return aligned_alloc(power, size);
 }
 
 int

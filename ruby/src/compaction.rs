@@ -112,7 +112,7 @@ impl Ruby {
         new_width: WidthIndex,
     ) -> bool {
         let object = Object::new(from);
-        let is_known = object.has(FL_SEEN_OBJ_ID | FL_FINALIZE);
+        let is_known = object.has(FL_SEEN_OBJ_ID | FL_FINALIZE) || object.has_left();
         if is_known && self.move_entries(from.address(), to.address()).is_err() {
             return false;
         }

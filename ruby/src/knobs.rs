@@ -79,6 +79,8 @@ const FROM_LIBC: u8 = 1;
 const STRESS: u8 = 2;
 /// A bit of `xmalloc_mode`: some payloads are samples of the heap profile.
 const SAMPLED: u8 = 4;
+/// A bit of `xmalloc_mode`: a collection is due, and the next `xmalloc` is to notice it.
+const DUE: u8 = 8;
 
 /// Types whose objects never need more than four words unless they ask for more. Objects of
 /// all other types may be turned into a form of five words in place, or are written as five
@@ -182,6 +184,19 @@ impl Knobs {
         let is_change = self.xmalloc_is_stressed() != on;
         self.set_mode(STRESS, on);
         is_change
+    }
+
+    /// Lets the next `xmalloc` look whether a collection is due.
+    pub(crate) fn let_next_xmalloc_look(&self) {
+        self.set_mode(DUE, true);
+    }
+
+    /// An `xmalloc` looks.
+    #[inline]
+    pub(crate) fn note_look(&self) {
+        if self.xmalloc_mode.load(Relaxed) & DUE != 0 {
+            self.set_mode(DUE, false);
+        }
     }
 
     fn set_mode(&self, bit: u8, on: bool) {

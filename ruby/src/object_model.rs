@@ -57,6 +57,8 @@ pub(crate) struct Ruby {
     call_caches_type: StdCell<DataType>,
     /// The number of loaded files of code, as last counted.
     loaded_files: StdCell<usize>,
+    /// Whether there have been several Ractors, in this process or in one that it was forked from.
+    had_ractors: StdCell<bool>,
 }
 
 impl Ruby {
@@ -74,6 +76,7 @@ impl Ruby {
             proc_type: StdCell::default(),
             call_caches_type: StdCell::default(),
             loaded_files: StdCell::default(),
+            had_ractors: StdCell::default(),
         }
     }
 
@@ -479,19 +482,30 @@ impl Ruby {
     /// Queues the finalizers of objects that have died after Ruby moved their content to another
     /// Ractor. Ruby 4.0 then takes their flag away, and sweeping would pass over them.
     fn queue_finalizers_of_moved(&self, end: &MarkingEnd<'_>) {
-        // SAFETY: may be called at any time.
-        if !unsafe { (self.calls.multi_ractor)() } {
+        if cfg!(not(ruby = "4.0")) || !self.has_had_ractors() {
             return;
         }
         let is_lost = |address: Value| {
-            // SAFETY: the object lived when the heap was last swept, so its cell has its flags.
-            let (cell, flags) = unsafe { (cell(address), (address as *const usize).read()) };
-            flags & FL_FINALIZE == 0 && end.is_dead(cell)
+            // SAFETY: the object lived when the heap was last swept, so there is a cell.
+            let cell = unsafe { cell(address) };
+            // The state first: states lie close together, and most objects live.
+            // SAFETY: as above, so the cell has its flags.
+            end.is_dead(cell) && unsafe { (address as *const usize).read() } & FL_FINALIZE == 0
         };
         let id_of = |address| self.object_ids.borrow_mut().last_id_of(address);
         if self.finalizers.borrow_mut().queue_lost(is_lost, id_of) {
             self.trigger_jobs();
         }
+    }
+
+    /// Whether there are several Ractors, or have been. A forked child has one, and what its parent's
+    /// Ractors have left.
+    pub(crate) fn has_had_ractors(&self) -> bool {
+        // SAFETY: may be called at any time.
+        let has_now = unsafe { (self.calls.multi_ractor)() };
+        let has_had = has_now || self.had_ractors.get();
+        self.had_ractors.set(has_had);
+        has_had
     }
 
     /// Makes Ruby run the queued jobs as soon as it can.

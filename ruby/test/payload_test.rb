@@ -322,6 +322,52 @@ EXTENSION = <<~'C'
 
   static VALUE external(VALUE self, VALUE bytes) { rb_gc_adjust_memory_usage(NUM2LL(bytes)); return Qnil; }
 
+  /* A list that is half changed when it reports memory, or asks for more of it. */
+  struct list { size_t count; VALUE *items; int is_resized; };
+  static void list_mark(void *p) {
+      struct list *list = p;
+      for (size_t i = 0; i < list->count; i++) rb_gc_mark(list->items[i]);
+  }
+  static void list_free(void *p) { ruby_xfree(((struct list *)p)->items); ruby_xfree(p); }
+  static const rb_data_type_t list_type = {"list", {list_mark, list_free, NULL}, NULL, NULL, 0};
+  static VALUE list_new(VALUE class, VALUE is_resized) {
+      struct list *list;
+      VALUE self = TypedData_Make_Struct(class, struct list, &list_type, list);
+      list->is_resized = RTEST(is_resized);
+      return self;
+  }
+  static VALUE list_push(VALUE self, VALUE object) {
+      struct list *list;
+      TypedData_Get_Struct(self, struct list, &list_type, list);
+      if (list->is_resized && list->items) {
+          list->count++;
+          REALLOC_N(list->items, VALUE, list->count); /* what is behind the last item is marked here, if ever */
+      } else {
+          VALUE *fresh = ruby_xmalloc((list->count + 1) * sizeof(VALUE));
+          if (list->items) memcpy(fresh, list->items, list->count * sizeof(VALUE));
+          if (list->items) memset(list->items, 0x58, list->count * sizeof(VALUE));
+          ruby_xfree(list->items);
+          rb_gc_adjust_memory_usage(1 << 20);
+          list->items = fresh;
+          list->count++;
+      }
+      list->items[list->count - 1] = object;
+      return self;
+  }
+  static VALUE collections_of(VALUE self, VALUE grows) {
+      size_t before = rb_gc_count(), size = 1 << 20;
+      char *payload = ruby_xmalloc(size);
+      before = rb_gc_count();
+      for (int i = 0; i < 100; i++) {
+          if (RTEST(grows)) payload = ruby_xrealloc(payload, size += 1 << 20);
+          else rb_gc_adjust_memory_usage(1 << 20);
+      }
+      VALUE count = SIZET2NUM(rb_gc_count() - before);
+      ruby_xfree(payload);
+      if (!RTEST(grows)) rb_gc_adjust_memory_usage(-(100 << 20));
+      return count;
+  }
+
   void Init_payload(void) {
       VALUE m = rb_define_module("Payload");
       rb_define_singleton_method(m, "xmalloc_then_free", xmalloc_then_free, 1);
@@ -338,6 +384,11 @@ EXTENSION = <<~'C'
       rb_define_singleton_method(m, "foreign_threads", foreign_threads, 1);
       rb_define_singleton_method(m, "across_threads", across_threads, 1);
       rb_define_singleton_method(m, "external", external, 1);
+      rb_define_singleton_method(m, "collections_of", collections_of, 1);
+      VALUE list = rb_define_class_under(m, "List", rb_cObject);
+      rb_undef_alloc_func(list);
+      rb_define_singleton_method(list, "new", list_new, 1);
+      rb_define_method(list, "push", list_push, 1);
       VALUE box = rb_define_class_under(m, "Box", rb_cObject);
       rb_undef_alloc_func(box);
       rb_define_singleton_method(box, "new", box_new, 1);
@@ -465,6 +516,32 @@ claim "a wrapped struct is marked, and freed with the memory it took" do
     100_000.times { |i| Payload::Box.new(i.to_s) }
     GC.start
     boxes.each_with_index { |box, i| abort "lost" unless box.object == "boxed #{i}" }
+  RUBY
+end
+
+claim "an extension that reports memory, or resizes a payload, while an object is half changed is not interrupted by a collection" do
+  with_extension(<<~'RUBY')
+    abort "memory reported" unless Payload.collections_of(false) == 0
+    abort "payload resized" unless Payload.collections_of(true) == 0
+    count = GC.count
+    [false, true].each do |is_resized|
+      list = Payload::List.new(is_resized)
+      3_000.times { |i| list.push(i.to_s * 10) }
+    end
+    abort "no collection" unless GC.count > count
+  RUBY
+end
+
+claim "strings that only grow, and are dropped, do not add up" do
+  ruby_ok <<~'RUBY'
+    more = "x" * 100_000
+    1_000.times do
+      text = +""
+      40.times { text << more }
+    end
+    peak = File.read("/proc/self/status")[/VmHWM:\s+(\d+)/, 1].to_i / 1024
+    abort "peak #{peak} MiB" if peak > 400
+    puts "ok"
   RUBY
 end
 

@@ -207,6 +207,56 @@ claim "finalizers of an object that was moved to another Ractor run once, and th
   RUBY
 end
 
+claim "finalizers of objects whose content was moved to another Ractor wait for the end of what is left, also when that moves", only: "ashlar" do
+  ruby_ok <<~'RUBY', "-W:no-experimental", limit: 60
+    ran = []
+    noting = ->(i) { proc { ran << i } }
+    deep = ->(n) { n == 0 ? 0 : deep[n - 1] }
+    taker = Ractor.new { count = 0; count += 1 while Ractor.receive != :stop; count }
+    left = Array.new(500) { |i| "left #{i} " * 40 }
+    left.each_with_index { |object, i| ObjectSpace.define_finalizer(object, noting[i]) }
+    left.each { |object| taker.send(object, move: true) }
+    GC.verify_compaction_references
+    3.times { GC.start }
+    abort "#{ran.size} ran, though what is left lives" unless ran.empty? && left.size == 500
+    # Objects at the places from which it has moved.
+    others = Array.new(500) { |i| "other #{i} " * 40 }
+    others.each_with_index { |object, i| ObjectSpace.define_finalizer(object, noting[1_000 + i]) }
+    others.clear
+    deep[500]
+    3.times { GC.start }
+    abort "#{ran.minmax} ran" if ran.any? { |i| i < 1_000 }
+    left.clear
+    deep[500]
+    3.times { GC.start }
+    abort "#{ran.size} ran" if ran.size < 950 || ran.uniq.size != ran.size
+    taker.send(:stop)
+    puts "ok"
+  RUBY
+end
+
+claim "finalizers of objects that were moved to another Ractor before a fork run in the child when what is left dies", only: "ashlar" do
+  ruby_ok <<~'RUBY', "-W:no-experimental", limit: 60
+    $ran = 0
+    other = Ractor.new { count = 0; count += 1 while Ractor.receive != :stop; count }
+    note = proc { $ran += 1 }
+    deep = ->(n) { n == 0 ? 0 : deep[n - 1] }
+    left = Array.new(300) { |i| ("moved #{i} " * 40).tap { ObjectSpace.define_finalizer(_1, note) } }
+    left.each { |object| other.send(object, move: true) }
+    child = fork do
+      abort "#{$ran} ran early" unless $ran == 0 && left.size == 300
+      left.clear
+      deep[500]
+      3.times { GC.start }
+      abort "#{$ran} ran" if $ran < 290
+      exit!(true)
+    end
+    Process.wait(child)
+    other.send(:stop)
+    puts $?.success? ? "ok" : $?.inspect
+  RUBY
+end
+
 claim "messages about options that Ractors get wrong at the same time are each their own", only: "ashlar" do
   ruby_ok <<~'RUBY', "-W:no-experimental"
     ractors = Array.new(4) do |n|

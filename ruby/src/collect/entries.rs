@@ -81,7 +81,10 @@ fn prepare(collector: &Collector) {
 /// collection.
 #[no_mangle]
 extern "C" fn ashlar_collect_before_fork(gvl: Gvl) -> bool {
-    gvl.with_vm_lock(|collector| collector.heap.leave_shared_pages());
+    gvl.with_vm_lock(|collector| {
+        collector.heap.vm().has_had_ractors();
+        collector.heap.leave_shared_pages();
+    });
     if KNOBS.disabled.is_on() || !KNOBS.full_marking_allowed.is_on() {
         return false;
     }

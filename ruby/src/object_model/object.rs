@@ -94,6 +94,13 @@ impl Object {
         self.flags >> SHAPE_SHIFT
     }
 
+    /// Whether Ruby 4.0 has moved the object's content to another Ractor. What is left has no flag
+    /// for its finalizers, though it may have some, and the only shape without a width.
+    #[inline(always)]
+    pub(crate) fn has_left(self) -> bool {
+        cfg!(ruby = "4.0") && self.kind() == T_OBJECT && self.shape() == 0
+    }
+
     /// The address of the contents of a `T_DATA` object.
     #[inline(always)]
     pub(super) fn contents(self, are_embedded: bool) -> usize {

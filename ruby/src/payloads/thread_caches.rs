@@ -112,6 +112,11 @@ impl OwnCache {
 #[cold]
 #[inline(never)]
 fn with_new<R>(work: impl FnOnce(&mut ThreadCache) -> R) -> Option<R> {
+    // The caller may have asked before a collection, which has made one to free what is dead.
+    let made_since = OwnCache::now();
+    if !made_since.0.is_null() {
+        return made_since.with_own(work);
+    }
     // SAFETY: asks the calling thread.
     match unsafe { ashlar_thread_cache_state() } {
         CacheState::AtFirstUse => match new() {

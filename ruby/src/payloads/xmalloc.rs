@@ -9,6 +9,7 @@ use std::ffi::c_void;
 use std::ptr::null_mut;
 
 use ashlar_heap::driver::LARGE_PAYLOAD_BYTES;
+use ashlar_heap::Shared;
 
 use super::process_malloc::{
     ashlar_calloc_payload, ashlar_malloc_payload, ashlar_realloc_payload, is_in_heap,
@@ -30,10 +31,33 @@ fn collect_if_due_for(size: usize, allowed: bool) {
     if !allowed {
         return;
     }
+    make_room_for_large(size);
+    KNOBS.note_look();
+    collect_if_due();
+}
+
+/// As [`collect_if_due_for`], before a payload becomes larger. Extensions may resize what an
+/// object owns while that object is half changed, because Ruby's own collector does not collect
+/// then. So a collection that is due waits for the next new payload or cell, but for what a
+/// memory limit asks for, and stress.
+#[inline]
+fn notice_due_for(size: usize, allowed: bool) {
+    if !allowed {
+        return;
+    }
+    make_room_for_large(size);
+    if KNOBS.xmalloc_is_stressed() {
+        collect_if_due();
+    } else if is_due() {
+        KNOBS.let_next_xmalloc_look();
+    }
+}
+
+#[inline]
+fn make_room_for_large(size: usize) {
     if size >= LARGE_PAYLOAD_BYTES && exceeds_room(size) {
         make_room(size);
     }
-    collect_if_due();
 }
 
 /// Collects when payloads have used up the nursery and the calling thread may collect.
@@ -77,9 +101,10 @@ fn collect_here() {
 #[inline(never)]
 fn make_room(size: usize) {
     with_collector(|collector| {
-        if may_collect() && exceeds_room(size) {
+        if may_collect() && exceeds_room(size) && KNOBS.full_marking_allowed.is_on() {
             let driver = collector.driver(Reason::Malloc);
             driver.make_room(size, collector.auto_compaction());
+            collector.set_payloads_due();
         }
     });
 }
@@ -115,12 +140,34 @@ fn allocate_or_collect(allowed: bool, allocate: impl Fn() -> *mut c_void) -> *mu
     if !payload.is_null() || !allowed {
         return payload;
     }
+    if let Some(shared) = made_shared().filter(|shared| shared.is_collecting()) {
+        return allocate_or_end(shared, allocate);
+    }
     let Some(gvl) = collect_as_last_resort() else {
         return null_mut();
     };
     let payload = allocate();
     if payload.is_null() {
         gvl.with_vm_lock_in_malloc(|collector| collector.heap.open_reserve());
+    }
+    payload
+}
+
+/// Memory is out while the collector marks, or moves objects and Ruby moves the entries of its
+/// tables. NoMemoryError would jump out of the collection and leave it half done. So the last
+/// blocks are taken, and when they are used up the process ends.
+#[cold]
+fn allocate_or_end(shared: &Shared, allocate: impl Fn() -> *mut c_void) -> *mut c_void {
+    const LINE: &str =
+        "ashlar: there is no memory left to go on with a collection; the process ends\n";
+    shared.open_reserve();
+    let payload = allocate();
+    if payload.is_null() {
+        // SAFETY: both may be called at any time; the line has this many bytes.
+        unsafe {
+            libc::write(libc::STDERR_FILENO, LINE.as_ptr().cast(), LINE.len());
+            libc::_exit(libc::EXIT_FAILURE);
+        }
     }
     payload
 }
@@ -179,7 +226,7 @@ pub(crate) unsafe extern "C" fn ashlar_xrealloc(
     if payload.is_null() {
         return ashlar_xmalloc(cache, size, may_collect);
     }
-    collect_if_due_for(size, may_collect);
+    notice_due_for(size, may_collect);
     let is_in_heap = is_in_heap(payload.cast());
     // SAFETY: the payload is Ruby's, which does not use it any more unless null is returned.
     let allocate = || unsafe {
@@ -194,12 +241,13 @@ pub(crate) unsafe extern "C" fn ashlar_xrealloc(
     heap_profile::with_payload(size, || allocate_or_collect(may_collect, allocate))
 }
 
-/// Counts memory that objects own outside the heap.
+/// Counts memory that objects own outside the heap. It never collects, and takes no lock:
+/// extensions call it in the middle of a change, also from their own allocators.
 #[no_mangle]
 extern "C" fn ashlar_adjust_memory(difference: isize) {
     let Some(shared) = made_shared() else { return };
     shared.payloads().note_elsewhere(difference);
-    if difference > 0 {
-        collect_if_due();
+    if difference > 0 && is_due() {
+        KNOBS.let_next_xmalloc_look();
     }
 }
