@@ -147,6 +147,20 @@ claim "garbage that is made while a full collection marks is not said to be foun
   check(found_live < 10 && made_since < 30) { [found_live, made_since].inspect }
 end
 
+claim "a profile that is written while a full collection sweeps ends it, as whoever waits for that learns", only: "ashlar" do
+  ruby_prints("sweeping none\n", <<~'RUBY')
+    GC.config(profile: "on")
+    $kept = Array.new(100_000) { [Object.new] }.each_slice(2).map(&:first)
+    GC.disable
+    GC.start(immediate_sweep: false)
+    before = GC.latest_gc_info(:state)
+    GC.config(profile: "now.heap")
+    puts "#{before} #{GC.latest_gc_info(:state)}"
+  RUBY
+  image = HeapImage.read(File.join(folder, "now.heap"))
+  check_equal(image.numbers[10] + image.numbers[11], image.full_collection)
+end
+
 claim "a profile that cannot be written is one clear line, and nothing is left of it", only: "ashlar" do
   { "/no/such/folder/x.heap" => "there is no folder /no/such/folder", "/dev/null" => "it is there and is no file",
     folder => "it is there and is no file" }.each do |path, reason|

@@ -242,6 +242,8 @@ fn find_owners(collector: &Collector) {
     if !is_sampling() {
         return;
     }
+    // The walk would end the sweep, too, and nobody would learn that the collection is over.
+    collector.finish_sweep();
     collector.stop_ractors();
     let mut found = Vec::new();
     collector.heap.for_each_range(|range| {
