@@ -161,6 +161,20 @@ claim "a profile that is written while a full collection sweeps ends it, as whoe
   check_equal(image.numbers[10] + image.numbers[11], image.full_collection)
 end
 
+claim "writing a profile takes no memory for objects that own none, however many there are", only: "ashlar" do
+  finished = ruby(<<~'RUBY', limit: 120, env: { "ASHLAR_PROFILE_BYTES" => "1KiB" })
+    GC.config(profile: "on")
+    kept = Array.new(20_000) { "k" * 2_000 } # more than there is room for
+    small = Array.new(1_500_000) { [1, 2, 3] }
+    highest = -> { File.read("/proc/self/status")[/^VmHWM:\s+(\d+)/, 1].to_i }
+    before = highest.call
+    GC.config(profile: "it.heap")
+    puts highest.call - before
+    abort unless kept.size + small.size == 1_520_000
+  RUBY
+  check(finished.ok? && finished.out.to_i < 12_000) { finished.describe }
+end
+
 claim "a profile that cannot be written is one clear line, and nothing is left of it", only: "ashlar" do
   { "/no/such/folder/x.heap" => "there is no folder /no/such/folder", "/dev/null" => "it is there and is no file",
     folder => "it is there and is no file" }.each do |path, reason|

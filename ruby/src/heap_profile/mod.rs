@@ -167,7 +167,6 @@ pub(crate) fn cell_made(
 /// Adds a sample for a payload that has been handed out.
 #[cold]
 fn payload_made(address: usize, bytes: usize) {
-    watch::add(address);
     add(
         address,
         &Made::Payload {
@@ -242,15 +241,15 @@ fn find_owners(collector: &Collector) {
     if !is_sampling() {
         return;
     }
+    collector.stop_ractors();
     // The walk would end the sweep, too, and nobody would learn that the collection is over.
     collector.finish_sweep();
-    collector.stop_ractors();
     let mut found = Vec::new();
     collector.heap.for_each_range(|range| {
         if let CellRange::Live(cell) = range {
             let object = Object::new(cell);
             let owned = owned_by(object);
-            if watch::may_have(owned) && found.try_reserve(1).is_ok() {
+            if owned != 0 && watch::may_have(owned) && found.try_reserve(1).is_ok() {
                 found.push((owned, object.class(), object.flags()));
             }
         }

@@ -10,6 +10,7 @@ use ashlar_heap::{AllocationCache, Scope, WidthIndex};
 
 use super::image::{Growing, Image, Kind, Mapped, Sample, StackNode, SAMPLES, SITES};
 use super::interval::Intervals;
+use super::watch;
 use crate::knobs::KNOBS;
 use crate::layout::{IMEMO_KIND_MASK, IMEMO_SHIFT, T_IMEMO, T_MASK};
 use crate::ruby_calls::{is_object, Value};
@@ -332,8 +333,9 @@ impl Recorder {
         });
         if has_room {
             self.live_samples += 1;
-            if kind == Kind::Cell {
-                self.young_cells.push(address);
+            match kind {
+                Kind::Cell => self.young_cells.push(address),
+                Kind::Payload => watch::add(address),
             }
         }
     }
@@ -496,6 +498,9 @@ impl Recorder {
             Some((sample, age))
         })?;
         self.live_samples -= 1;
+        if kind == Kind::Payload {
+            watch::remove(address);
+        }
         Some(EndedSample {
             sample,
             age,
@@ -503,17 +508,17 @@ impl Recorder {
         })
     }
 
-    /// Whether the sample was taken after sampling began last.
-    pub(super) fn knows(&self, ended: &EndedSample) -> bool {
-        ended.beginning == self.beginnings
-    }
-
-    /// Makes the sample live again; returns false when there is no room for it any more.
-    pub(super) fn put_back(&mut self, ended: EndedSample) -> bool {
-        let EndedSample { sample, age, .. } = ended;
+    /// Makes the sample of a payload live again, if sampling has not begun anew and there is
+    /// still room for it.
+    pub(super) fn put_back(&mut self, ended: EndedSample) {
+        let EndedSample {
+            sample,
+            age,
+            beginning,
+        } = ended;
         // One slot stays empty, so that a search for a sample ends.
-        if self.live_samples + 1 >= SAMPLES {
-            return false;
+        if beginning != self.beginnings || self.live_samples + 1 >= SAMPLES {
+            return;
         }
         let probability = self.intervals.probability(sample.bytes);
         self.mapped.change(|image| {
@@ -523,7 +528,7 @@ impl Recorder {
             insert(&mut image.samples, sample);
         });
         self.live_samples += 1;
-        true
+        watch::add(sample.address as usize);
     }
 
     /// Forgets what has died, and ends its samples, once marking is over: `fate` says what has
@@ -589,9 +594,13 @@ impl Recorder {
     pub(super) fn moved(&mut self, from: Value, to: Value) {
         self.frames.moved(from, to);
         self.classes.moved(from, to);
-        let Some(slot) = find(&self.mapped.read().samples, from as u64) else {
+        let image = self.mapped.read();
+        let Some(slot) = find(&image.samples, from as u64) else {
             return;
         };
+        if image.sites[image.samples[slot].site as usize].kind != Kind::Cell {
+            return;
+        }
         self.mapped.change(|image| {
             let mut sample = image.samples[slot];
             remove(&mut image.samples, slot);

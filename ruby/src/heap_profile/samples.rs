@@ -20,9 +20,7 @@ pub(crate) fn payload_freed(address: usize) {
 #[cold]
 fn payload_ends(address: usize) {
     with_recorder_of_payloads(|recorder| {
-        if recorder.remove(address, Kind::Payload, watch::collections()) {
-            watch::remove(address);
-        }
+        recorder.remove(address, Kind::Payload, watch::collections())
     });
 }
 
@@ -58,12 +56,8 @@ fn resize_sample(
         recorder.take(address, Kind::Payload, watch::collections())
     });
     let resized = resize();
-    if let Some(ended) = ended.flatten() {
-        with_recorder_of_payloads(|recorder| {
-            if recorder.knows(&ended) && !(resized.is_null() && recorder.put_back(ended)) {
-                watch::remove(address);
-            }
-        });
+    if let Some(ended) = ended.flatten().filter(|_| resized.is_null()) {
+        with_recorder_of_payloads(|recorder| recorder.put_back(ended));
     }
     resized
 }

@@ -24,8 +24,9 @@ static EPOCH: AtomicUsize = AtomicUsize::new(0);
 static COLLECTIONS: AtomicUsize = AtomicUsize::new(0);
 
 const COUNTERS: usize = 1 << 14;
-/// How many sampled payloads fall on each of these counters. Nearly all are 0, so nearly
-/// every payload that is no sample is seen to be none.
+/// How many payloads that are live samples fall on each of these counters; the recorder changes
+/// them with its samples. Nearly all are 0, so nearly every payload that is no sample is seen to be
+/// none.
 static COUNTS: [AtomicU8; COUNTERS] = [const { AtomicU8::new(0) }; COUNTERS];
 
 pub(super) fn collections() -> usize {
@@ -98,10 +99,44 @@ fn change(address: usize, changed: impl Fn(u8) -> u8) {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::{Mutex, PoisonError};
+
+    use super::super::image::{Kind, SAMPLES};
+    use super::super::samples::payload_freed;
+    use super::super::{payload_made, with_recorder};
     use super::*;
+
+    /// The counters are the process's.
+    static ALONE: Mutex<()> = Mutex::new(());
+
+    fn watched() -> usize {
+        COUNTS
+            .iter()
+            .filter(|count| count.load(Relaxed) != 0)
+            .count()
+    }
+
+    #[test]
+    fn a_payload_is_watched_while_it_is_a_sample() {
+        let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+        const ROOM: usize = SAMPLES / 4 * 3;
+        let addresses = || (1..=ROOM + 10_000).map(|number| 0x7f80_0000_0000 + number * 2048);
+        with_recorder(|recorder| recorder.begin(1)).unwrap();
+        addresses().for_each(|address| payload_made(address, 2000));
+        assert!(addresses().take(ROOM).all(may_have));
+        addresses().for_each(payload_freed);
+        assert_eq!(watched(), 0);
+        // What takes the place of a payload that was freed where nobody noticed ends its sample.
+        let unnoticed = 0x7f80_0000_0000;
+        payload_made(unnoticed, 2000);
+        payload_made(unnoticed, 3000);
+        with_recorder(|recorder| recorder.remove(unnoticed, Kind::Payload, 0)).unwrap();
+        assert_eq!(watched(), 0);
+    }
 
     #[test]
     fn a_watched_payload_is_found_until_it_is_removed() {
+        let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
         let address = 0x7f00_1234_5670;
         add(address);
         assert!(may_have(address));
