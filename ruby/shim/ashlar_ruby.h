@@ -319,10 +319,14 @@ struct ashlar_nameless {
     bool is_class;
 };
 void ashlar_begin_profile(void *objspace); /* if the environment asks for it */
+struct ashlar_text { /* of Ruby's: in any encoding, and any byte may be in it */
+    const char *bytes;
+    size_t count;
+};
 void ashlar_find_payload_owners(void *objspace); /* before names are asked for */
 bool ashlar_next_nameless(struct ashlar_nameless *);
-void ashlar_name(const struct ashlar_nameless *, const char *label, const char *path, unsigned int first_line);
-void ashlar_describe_process(const char *description);
+void ashlar_name(const struct ashlar_nameless *, struct ashlar_text label, struct ashlar_text path, unsigned int first_line);
+void ashlar_describe_process(struct ashlar_text description);
 void ashlar_write_last_profile(void *objspace);
 void ashlar_write_profile_at_crash(void); /* from a signal handler */
 

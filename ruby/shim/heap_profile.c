@@ -22,10 +22,11 @@ ashlar_name_samples_soon(void)
     if (is_ready) rb_postponed_job_trigger(names_job);
 }
 
-static const char *
-text_of(volatile VALUE *string)
+static struct ashlar_text
+text_of(VALUE string)
 {
-    return RB_TYPE_P(*string, T_STRING) ? StringValueCStr(*string) : "";
+    if (!RB_TYPE_P(string, T_STRING)) return (struct ashlar_text){ "", 0 };
+    return (struct ashlar_text){ RSTRING_PTR(string), RSTRING_LEN(string) };
 }
 
 /* Returns a class's name; an anonymous class is named after the class that it is
@@ -57,7 +58,7 @@ name_one(const struct ashlar_nameless *nameless)
         VALUE line = rb_profile_frame_first_lineno(nameless->value);
         if (FIXNUM_P(line)) first_line = FIX2UINT(line);
     }
-    ashlar_name(nameless, text_of(&label), text_of(&path), first_line);
+    ashlar_name(nameless, text_of(label), text_of(path), first_line);
 }
 
 static void
@@ -90,7 +91,7 @@ describe_ruby(void)
 {
     if (!rb_const_defined(rb_cObject, rb_intern("RUBY_DESCRIPTION"))) return;
     volatile VALUE text = rb_const_get(rb_cObject, rb_intern("RUBY_DESCRIPTION"));
-    ashlar_describe_process(text_of(&text));
+    ashlar_describe_process(text_of(text));
 }
 
 /* Called before a profile is written. */

@@ -161,6 +161,25 @@ claim "a profile that is written while a full collection sweeps ends it, as whoe
   check_equal(image.numbers[10] + image.numbers[11], image.full_collection)
 end
 
+claim "names of classes and files may have any bytes in them, and the profile has them", only: "ashlar" do
+  finished = ruby(<<~'RUBY', env: { "ASHLAR_PROFILE_BYTES" => "4KiB" })
+    GC.config(profile: "on")
+    named = Class.new(String).set_temporary_name("a\0b")
+    named.class_eval { def go = $more = Array.new(200) { "y" * 2_000 } }
+    $kept = Array.new(200) { named.new << "x" * 2_000 }
+    named.new.go
+    $yet = eval("Array.new(200) { 'z' * 2_000 }", binding, "c\0d\xFF.rb", 1)
+    sleep 0.01
+    GC.config(profile: "it.heap")
+  RUBY
+  check_equal([true, ""], [finished.ok?, finished.err]) { finished.describe }
+  sites = HeapImage.read(File.join(folder, "it.heap")).sites
+  check(sites.map(&:class_name).include?("a\0b")) { sites.map(&:class_name).uniq.inspect }
+  check(sites.flat_map(&:labels).include?("a\0b#go")) { sites.flat_map(&:labels).uniq.inspect }
+  paths = sites.flat_map { |site| site.stack.map(&:path) }
+  check(paths.include?("c\0d\uFFFD.rb")) { paths.uniq.inspect }
+end
+
 claim "writing a profile takes no memory for objects that own none, however many there are", only: "ashlar" do
   finished = ruby(<<~'RUBY', limit: 120, env: { "ASHLAR_PROFILE_BYTES" => "1KiB" })
     GC.config(profile: "on")

@@ -1,7 +1,8 @@
 //! What Ruby calls about the heap profile.
 
-use std::ffi::{c_char, CStr};
+use std::borrow::Cow;
 use std::mem::MaybeUninit;
+use std::slice::from_raw_parts;
 
 use super::recorder::{change_image, recorder, Nameless, Recorder};
 use super::{file, settings};
@@ -32,29 +33,38 @@ extern "C" fn ashlar_next_nameless(nameless: &mut MaybeUninit<Nameless>) -> bool
     taken.map(|taken| nameless.write(taken)).is_some()
 }
 
+/// A text of Ruby's: `struct ashlar_text`.
+#[repr(C)]
+struct Text {
+    bytes: *const u8,
+    count: usize,
+}
+
+impl Text {
+    /// # Safety
+    /// The bytes are there, and stay as they are while the result is used.
+    unsafe fn shown<'a>(&self) -> Cow<'a, str> {
+        // SAFETY: the caller's contract.
+        String::from_utf8_lossy(unsafe { from_raw_parts(self.bytes, self.count) })
+    }
+}
+
 #[no_mangle]
-unsafe extern "C" fn ashlar_name(
-    nameless: &Nameless,
-    label: *const c_char,
-    path: *const c_char,
-    first_line: u32,
-) {
-    // SAFETY: the shim passes texts that end with 0.
-    let (label, path) = unsafe { (CStr::from_ptr(label), CStr::from_ptr(path)) };
+unsafe extern "C" fn ashlar_name(nameless: &Nameless, label: Text, path: Text, first_line: u32) {
     if let Some(recorder) = &mut *recorder() {
         with_spare(|| {
-            let (label, path) = (label.to_string_lossy(), path.to_string_lossy());
+            // SAFETY: the shim passes strings of Ruby's, and Ruby does not run meanwhile.
+            let (label, path) = unsafe { (label.shown(), path.shown()) };
             recorder.name(*nameless, &label, &path, first_line);
         });
     }
 }
 
 #[no_mangle]
-unsafe extern "C" fn ashlar_describe_process(description: *const c_char) {
-    // SAFETY: the shim passes a text that ends with 0.
-    let description = unsafe { CStr::from_ptr(description) };
+unsafe extern "C" fn ashlar_describe_process(description: Text) {
     with_spare(|| {
-        let description = description.to_string_lossy();
+        // SAFETY: as in `ashlar_name`.
+        let description = unsafe { description.shown() };
         change_image(|image| image.set_description(&description));
     });
 }
