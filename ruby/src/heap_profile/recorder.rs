@@ -277,8 +277,12 @@ impl Recorder {
         self.beginnings += 1;
     }
 
+    /// Ends sampling. What has no name yet gets none: from now on nobody says which of it has
+    /// died.
     pub(super) fn end(&mut self) {
         self.is_sampling = false;
+        self.classes.nameless.clear();
+        self.frames.nameless.clear();
         self.mapped.change(|image| image.header.is_sampling = 0);
     }
 
@@ -768,6 +772,22 @@ mod tests {
             assert_eq!(list.len(), known.numbers.len());
             assert!(list.iter().all(|value| known.numbers.contains_key(value)));
         }
+    }
+
+    #[test]
+    fn when_sampling_has_ended_nothing_is_left_to_be_named_that_may_die() {
+        let mapped = Mapped::new("", 0).unwrap();
+        let mut recorder = Recorder::new(mapped);
+        recorder.begin(1);
+        let cell = Made::Cell {
+            class: 0x4000,
+            flags: 0,
+            width_bytes: 40,
+        };
+        recorder.add(0x8000, &cell, (&[0x5000], &[1]), 0);
+        assert!(recorder.has_nameless());
+        recorder.end();
+        assert!(recorder.take_nameless().is_none());
     }
 
     #[test]
