@@ -100,6 +100,14 @@ def test_nothing_is_written_to_a_pipe_of_another_user(tmp_path):
     os.close(reader)
 
 
+def test_a_file_that_stands_where_a_pipe_stood_is_not_written_to(tmp_path, monkeypatch):
+    (tmp_path / "place").write_text("theirs")
+    monkeypatch.setattr(files, "is_device", lambda path: True)  # it was one when that was asked
+    with pytest.raises(BadInput, match="cannot write"):
+        files.put(tmp_path / "place", "secret")
+    assert (tmp_path / "place").read_text() == "theirs"
+
+
 # ── Images ─────────────────────────────────────────────────────────────────
 
 def test_the_system_tells_the_command_line_of_a_process_whose_image_has_none():

@@ -55,11 +55,14 @@ def begin_beside(path: Path, mode: int) -> tuple[Path, int]:
 
 
 def _open_device(path: Path) -> int:
+    """In a folder of all users another one may have put something else there since `is_device` was asked."""
     descriptor = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
     found = os.fstat(descriptor)
-    if stat.S_ISFIFO(found.st_mode) and found.st_uid not in (0, os.geteuid()):
+    refused = ("it is a file by now" if stat.S_ISREG(found.st_mode)
+               else "it is a pipe of another user's" if stat.S_ISFIFO(found.st_mode) and found.st_uid not in (0, os.geteuid()) else "")
+    if refused:
         os.close(descriptor)
-        raise PermissionError(errno.EPERM, "it is a pipe of another user's")
+        raise PermissionError(errno.EPERM, refused)
     return descriptor
 
 

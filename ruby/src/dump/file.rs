@@ -176,7 +176,8 @@ fn duplicate(number: libc::c_int) -> io::Result<File> {
     unsafe { opened(libc::fcntl(number, libc::F_DUPFD_CLOEXEC, 0)) }
 }
 
-/// Opens a target that is no regular file, and no link. The standard library would go on
+/// Opens a target that is no regular file, and no link. In a folder of all users another one may
+/// have put a file of his own in its place since that was asked. The standard library would go on
 /// waiting for the reader of a pipe after a signal.
 fn open_stream(path: &CStr) -> io::Result<File> {
     let flags = libc::O_WRONLY | libc::O_NOFOLLOW | libc::O_NOCTTY | libc::O_CLOEXEC;
@@ -185,7 +186,7 @@ fn open_stream(path: &CStr) -> io::Result<File> {
     let found = file.metadata()?;
     // SAFETY: asks who this process is.
     let is_trusted = found.uid() == 0 || found.uid() == unsafe { libc::geteuid() };
-    if found.file_type().is_fifo() && !is_trusted {
+    if found.is_file() || found.file_type().is_fifo() && !is_trusted {
         return Err(io::Error::from_raw_os_error(libc::EPERM));
     }
     Ok(file)
@@ -208,6 +209,16 @@ fn wait_for_room(to: &File) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_file_that_stands_where_a_pipe_stood_is_not_written_to() {
+        let path = std::env::temp_dir().join(format!("ashlar-dump-{}", std::process::id()));
+        fs::write(&path, "theirs").unwrap();
+        let name = CString::new(path.as_os_str().as_bytes()).unwrap();
+        let opened = open_stream(&name);
+        fs::remove_file(&path).unwrap();
+        assert_eq!(opened.unwrap_err().raw_os_error(), Some(libc::EPERM));
+    }
 
     #[test]
     fn only_names_of_descriptors_stand_for_one() {
