@@ -21,7 +21,7 @@ from heap_image import GEM, LEAK, PERIOD, TEMPORARY, Program, busy, publish
 
 from ashlar import cli
 from ashlar.errors import BadInput
-from ashlar import amounts
+from ashlar import amounts, bars
 from ashlar.heap import collapsed, html, image, pprof, profile
 
 
@@ -277,6 +277,16 @@ def test_a_flame_graph_sums_to_the_whole(measure):
     assert root.size == pytest.approx((found.total.live if measure == "live" else found.total.allocated).bytes.value)
     for label, path, line in (LEAK[0], GEM[0]):
         assert any(told.startswith(f"{label} — {path}:{line}: ") for told in seen)
+
+
+def test_the_deepest_stack_that_is_kept_is_drawn_as_deep_as_a_drawing_goes():
+    program = busy()
+    program.allocate([(f"m{depth}", "/srv/app/deep.rb", depth) for depth in range(512)], count=30)
+    html.render(found := resolved(program))
+    deepest, levels = html.graph(found, "live"), 0
+    while deepest.below:
+        deepest, levels = max(deepest.below, key=lambda bar: "deep.rb" in bar.told), levels + 1
+    assert levels == bars.DEEP
 
 
 def test_the_json_has_every_site_with_its_stack(ashlar, dump):

@@ -7,7 +7,7 @@ from ashlar.said import xml
 
 WIDTH = 960
 _HEIGHT = 22
-_DEEP = 64
+DEEP = 64  # levels below the first one that are drawn
 _LEAST_PIXELS = 1.5
 _LETTER = 6.6
 
@@ -27,7 +27,7 @@ def draw(root: Bar, name: str) -> str:
     while open_:
         bar, x, depth = open_.pop()
         width = WIDTH * bar.size / (root.size or 1)
-        if width < _LEAST_PIXELS or depth > _DEEP:
+        if width < _LEAST_PIXELS or depth > DEEP:
             continue
         deepest, y = max(deepest, depth), depth * _HEIGHT
         hue = sum(ord(c) * (i + 3) for i, c in enumerate(bar.label)) * 47 % 360 if bar.hue is None else bar.hue

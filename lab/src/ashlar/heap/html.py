@@ -1,7 +1,7 @@
 """A profile as a page: flame graphs and tables."""
 
 from ashlar import amounts, page, palette
-from ashlar.bars import Bar, draw
+from ashlar.bars import DEEP, Bar, draw
 from ashlar.heap import profile, tables
 from ashlar.heap.profile import Profile, Sum
 from ashlar.tables import Table
@@ -22,13 +22,13 @@ def render(found: Profile) -> str:
 
 
 def graph(found: Profile, measure: str) -> Bar:
-    """The tree of calls, outermost frames first; classes are the leaves."""
+    """The tree of calls, outermost frames first, as deep as it is drawn; classes are the leaves."""
     whole = getattr(found.total, measure).bytes.value
 
     def bar(label: str, place: str, origin: str, depth: int, sites: list[tuple[list, Sum]]) -> Bar:
         size, below = profile.added(own for _, own in sites), {}
         for names, own in sites:
-            if depth < len(names):
+            if depth < min(len(names), DEEP):
                 below.setdefault(names[depth], []).append((names, own))
         told = (f"{label}{' — ' + place if place else ''}: {amounts.memory(size.bytes.value, size.bytes.error)} {measure} "
                 f"({amounts.percent(size.bytes.value, whole, 1)} of all, {size.samples:,} sample{'' if size.samples == 1 else 's'})")
