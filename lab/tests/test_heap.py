@@ -324,6 +324,30 @@ def test_an_image_inherited_over_a_fork_is_not_the_childs(ashlar):
         os.close(descriptor)
 
 
+@pytest.mark.parametrize(("offset", "entries"), [(1 << 63, 1), (4096, 2 ** 32 - 1)])
+def test_a_table_that_lies_where_no_image_reaches_gets_one_line(here, published, offset, entries):
+    os.pwrite(published[1], struct.pack("<QIII", offset, 1, entries, entries), 128)
+    done = here("heap", os.getpid())
+    assert done.returncode == 2 and f"is damaged: it has a table of strings that ends at byte {offset + entries}" in done.stderr and done.stderr.count("\n") == 1
+
+
+UNSHARED = ("unshare", "--user", "--map-root-user", "--mount")  # as in a container
+
+
+@pytest.mark.skipif(subprocess.run([*UNSHARED, "true"], stderr=subprocess.DEVNULL).returncode != 0, reason="no right to a namespace of mounts here")
+def test_a_pipe_that_bears_the_name_of_an_image_keeps_nobody_waiting(ashlar, tmp_path):
+    script = ("mount -t tmpfs none . && cd $PWD && mkfifo memfd:ashlar-live && exec 3<>memfd:ashlar-live && rm memfd:ashlar-live && "
+              "mkdir old && pivot_root . old && echo ready && read nothing")
+    running = subprocess.Popen([*UNSHARED, "sh", "-c", script], cwd=tmp_path, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    try:
+        assert running.stdout.readline() == "ready\n" and os.readlink(f"/proc/{running.pid}/fd/3") == "/memfd:ashlar-live (deleted)"
+        assert "has no live image" in ashlar("top", running.pid, timeout=20).stderr
+        assert ashlar("top", timeout=60).returncode == 0
+    finally:
+        running.kill()
+        running.wait()
+
+
 def test_an_image_that_changes_while_it_is_read_is_read_again_whole(published):
     program, descriptor = published
     contents = [program.write(sequence=2)]
@@ -377,9 +401,17 @@ def broken(what: str) -> bytes:
         struct.pack_into("<I", content, samples + 8, 999)
     elif what == "nan":
         struct.pack_into("<d", content, sites + 2 * 96 + 56, float("nan"))
+    elif what == "too many":
+        struct.pack_into("<d", content, sites + 4 * 96 + 24, 1e300)  # of payloads, whose number is squared
     elif what == "directory":
         struct.pack_into("<I", content, 128 + 24 + 8, 3)
     return bytes(content)
+
+
+def endless() -> bytes:
+    program = Program()
+    program.allocate([(f"m{depth}", "/srv/app/deep.rb", depth) for depth in range(3000)])
+    return program.write()
 
 
 @pytest.mark.parametrize(("content", "complaint"), [
@@ -395,6 +427,8 @@ def broken(what: str) -> bytes:
     (broken("string"), "is damaged: it has a string at 1000000"),
     (broken("site"), "is damaged: it has a sample of site 999"),
     (broken("nan"), "is damaged: it has a site whose live bytes are no number"),
+    (broken("too many"), "is damaged: it has a site whose allocated objects are no number that can be"),
+    (endless(), "is damaged: it has a stack of more than 2048 frames"),
     (broken("directory"), "is damaged: it has a table of frames"),
 ])
 def test_a_file_that_is_no_whole_profile_gets_one_line(here, tmp_path, content, complaint):

@@ -5,8 +5,8 @@ was changed meanwhile.
 """
 
 import contextlib
-import math
 import os
+import stat
 import struct
 import time
 from collections.abc import Callable, Iterator
@@ -20,7 +20,7 @@ from ashlar.errors import BadInput
 MAGIC = b"ASHLARHP"
 VERSION = 1
 HEADER_BYTES = 4096
-LINK = "/memfd:ashlar-live"
+LINK = "/memfd:ashlar-live (deleted)"
 ORIGINS = ("live", "on request", "at the end of the program", "at a crash")
 
 # What the library writes, in its order; `make documents` has it from there.
@@ -80,6 +80,10 @@ class Sample(NamedTuple):
     size_bytes: int
     made_ms: int
 
+
+_BYTES_MAX = 64 << 20  # an image has 4 MiB; another user's process may show anything to root
+_SUM_MAX = 2.0 ** 80  # of objects and of bytes: no program comes near it
+_FRAMES_MAX = 2048  # the library keeps 512; every site of an image that is damaged may have all its nodes in its stack
 
 # What an entry of each table holds at least; a later version may make entries longer.
 _TABLES = {"strings": "B", "frames": "4I", "stacks": "3I", "sites": "4IQddQdd8I", "samples": "QIIQQ"}
@@ -146,6 +150,8 @@ class Image(NamedTuple):
         while node:
             if node >= len(self.stacks):
                 raise _damaged(self.source, f"a stack at {node}, and {len(self.stacks)} nodes of stacks")
+            if len(found) == _FRAMES_MAX:
+                raise _damaged(self.source, f"a stack of more than {_FRAMES_MAX} frames")
             caller, frame, line = self.stacks[node]
             if caller >= node:
                 raise _damaged(self.source, f"a node of stacks at {node} that is called by a later one, {caller}")
@@ -203,6 +209,8 @@ def _tables(source: str, header: bytes, read, count: int, directory: int) -> dic
         least = struct.calcsize(f"<{form}")
         if entry < least or (name == "strings" and entry != least) or used > room:
             raise _damaged(source, f"a table of {name} with {used} entries of {entry} bytes and room for {room}")
+        if offset + entry * used > _BYTES_MAX:
+            raise _damaged(source, f"a table of {name} that ends at byte {offset + entry * used}")
         content = read(offset, entry * used)
         if len(content) < entry * used:
             raise BadInput(f"{source} is truncated: it ends inside its table of {name}, at {offset + len(content)} of {offset + entry * used} bytes; "
@@ -217,8 +225,8 @@ def _check(image: Image) -> None:
     if last >= len(image.sites):
         raise _damaged(image.source, f"a sample of site {last}, and {len(image.sites)} sites")
     for field in ("allocated_objects", "allocated_bytes", "live_objects", "live_bytes"):
-        if not all(math.isfinite(getattr(site, field)) for site in image.sites):
-            raise _damaged(image.source, f"a site whose {field.replace('_', ' ')} are no number")
+        if not all(abs(getattr(site, field)) < _SUM_MAX for site in image.sites):  # of NaN this is not true either
+            raise _damaged(image.source, f"a site whose {field.replace('_', ' ')} are no number that can be")
 
 
 # ── From a file ────────────────────────────────────────────────────────────
@@ -234,7 +242,7 @@ def read_file(path: Path) -> Image:
 # ── From a process ─────────────────────────────────────────────────────────
 
 _PATIENCE_S = 2.0
-_BYTES_MAX = 64 << 20  # an image has 4 MiB; another user's process may show anything to root
+_OPEN = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC  # waits for nobody, if it is a pipe by now
 UNSET = "start it with ASHLAR_LIVE=1 for live numbers, or with ASHLAR_PROFILE=FILE for a profile as well"
 
 
@@ -246,10 +254,10 @@ def read_process(pid: int, tables: bool = True) -> Image:
     source = f"process {pid}"
     with reading(pid):
         owner = os.stat(f"/proc/{pid}").st_uid
-        descriptor = os.open(_image_path(pid), os.O_RDONLY | os.O_CLOEXEC)
+        descriptor = os.open(_image_path(pid), _OPEN)
     try:
         found = os.fstat(descriptor)
-        if found.st_uid not in (owner, 0) or found.st_size > _BYTES_MAX:
+        if found.st_uid not in (owner, 0) or found.st_size > _BYTES_MAX or not stat.S_ISREG(found.st_mode):
             raise BadInput(f"the live image of {source} is not its own: it belongs to user {found.st_uid} and has {found.st_size} bytes; "
                            "look at what runs there")
         image = _read_unchanged(source, descriptor, tables)
@@ -291,12 +299,20 @@ def _image_path(pid: int) -> str:
 
 
 def _number_inside(path: str) -> int:
-    """The number of the process whose image a descriptor is of; 0 for what is no image."""
+    """The number of the process whose image a descriptor is of; 0 for what is no image. Where another root is, anything may bear the
+    name of an image: a pipe, too, at which a reader waits."""
     with contextlib.suppress(OSError):
-        if os.readlink(path).startswith(LINK):
-            with open(path, "rb") as file:
-                return int.from_bytes(file.read(32)[24:], "little")
+        if os.readlink(path) == LINK and _has_no_name(os.stat(path)):
+            descriptor = os.open(path, _OPEN)
+            try:
+                return int.from_bytes(os.pread(descriptor, 8, 24), "little")
+            finally:
+                os.close(descriptor)
     return 0
+
+
+def _has_no_name(found: os.stat_result) -> bool:
+    return stat.S_ISREG(found.st_mode) and not found.st_nlink
 
 
 def _command_of(pid: int) -> str:
