@@ -106,6 +106,13 @@ def test_memory_at_exit_is_read_while_it_is_still_mapped(tmp_path):
     assert abs(at_exit["hwm_kib"] - seen.numbers["max_rss_kb"]) < 1024
 
 
+@pytest.mark.parametrize(("name", "shown"), [(b"web\tworker", "web_worker"), (b"a\rb 1\n2", "a_b_1_2"), ("a\u2028\u00a0b\x85".encode(), "a\u2028\u00a0b\x85"), (b"x\xff", "x\ufffd"), (b"", "?")])
+def test_a_process_may_have_any_name(tmp_path, name, shown):
+    seen = observe(tmp_path, PYTHON, "-S", "-c", f"import ctypes; ctypes.CDLL(None).prctl(15, {name!r}, 0, 0, 0)", trace=True)
+    (at_exit,) = [m for m in seen.memory if m["moment"] == "at_exit"]
+    assert at_exit["name"] == shown and at_exit["hwm_kib"] > 0 and seen.complete
+
+
 def test_threads_and_their_end_do_not_confuse_a_trace(tmp_path):
     code = "import threading; [t.start() for t in [threading.Thread(target=lambda: None) for _ in range(20)]]"
     seen = observe(tmp_path, PYTHON, "-c", code, trace=True)

@@ -302,15 +302,19 @@ static long read_hwm_kb(pid_t pid)
     return read_file(path, text, sizeof text) > 0 ? field_kb(text, "\nVmHWM:") : 0;
 }
 
+/* A process may have any name, and none; here it is one word. */
 static void read_name(pid_t pid, char *name, size_t size)
 {
     char path[64];
     snprintf(path, sizeof path, "/proc/%d/comm", pid);
-    if (read_file(path, name, size) < 0)
+    int length = read_file(path, name, size);
+    if (length > 0 && name[length - 1] == '\n')
+        name[length - 1] = 0;
+    if (length < 0 || !*name)
         strcpy(name, "?");
     for (char *p = name; *p; p++)
-        if (*p == '\n' || *p == ' ')
-            *p = *p == '\n' ? 0 : '_';
+        if ((unsigned char)*p <= ' ' || *p == 0x7f)
+            *p = '_';
 }
 
 /* ---- is the intended library mapped? ---------------------------------- */

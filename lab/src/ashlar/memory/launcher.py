@@ -33,9 +33,10 @@ _MOMENTS = ("peak", "at_exit", "process_exit", "mark")
 
 
 def read_observed(path: Path) -> Observed:
-    """Parse the launcher's lines."""
+    """Parse the launcher's lines. Only a new line ends one, and only a blank a word: names of processes and files may have other letters that Python
+    takes for these."""
     seen = Observed()
-    for line in path.read_text(errors="replace").splitlines():
+    for line in filter(None, path.read_bytes().decode(errors="replace").split("\n")):
         key, _, rest = line.partition(" ")
         if key == "sample":
             seen.samples.append(tuple(map(int, rest.split())))
@@ -48,7 +49,7 @@ def read_observed(path: Path) -> Observed:
             name, _, why = rest.partition(" ")
             seen.missing_counters[name] = why
         elif key in _MOMENTS:
-            at, pid, name, *sizes = rest.split()
+            at, pid, name, *sizes = rest.split(" ")
             seen.memory.append({"moment": key, "at_us": int(at), "pid": int(pid), "name": name, **dict(zip(_MEMORY, map(int, sizes)))})
         elif key == "mapped":
             seen.mapped = rest.partition(" ")[2]
