@@ -234,6 +234,17 @@ def test_mem_reads_size_rss_pss_private_and_swap_without_the_commands_help(ashla
     assert peak["size_kib"] >= peak["rss_kib"] >= peak["pss_kib"] >= peak["private_kib"] > 0
 
 
+def test_mem_leaves_to_the_command_what_ctrl_c_does(tmp_path):
+    code = ("import signal, sys, time\ndef ended(*_):\n    time.sleep(1)\n    sys.exit(3)\n"
+            "signal.signal(signal.SIGINT, ended)\nprint('ready', flush=True)\ntime.sleep(60)")
+    process = subprocess.Popen([sys.executable, "-m", "ashlar", "mem", "--", PYTHON, "-S", "-c", code], cwd=tmp_path, stdout=subprocess.PIPE,
+                               stderr=subprocess.PIPE, text=True, start_new_session=True)
+    assert process.stdout.readline() == "ready\n"
+    os.killpg(process.pid, signal.SIGINT)  # as a terminal does
+    _, told = process.communicate(timeout=30)
+    assert process.returncode == 3 and "\nat exit\n" in told
+
+
 def test_mem_shows_the_tree_and_leaves_output_and_input_alone(tmp_path):
     done = subprocess.run([sys.executable, "-m", "ashlar", "mem", "--", "sh", "-c", "cat; sleep 0.3 & sleep 0.1"], input="through\n",
                           cwd=tmp_path, capture_output=True, text=True, timeout=60)

@@ -807,7 +807,8 @@ static void run(void)
             reap();
         if (child_ended)
             break;
-        if (got == SIGTERM || got == SIGINT) {
+        /* In the foreground the terminal has sent SIGINT to the command, too, which does what it wants to do then. */
+        if (got == SIGTERM || (got == SIGINT && !option.foreground)) {
             look_again();
             fprintf(result, "stopped %lld\n", (long long)now_ns() / 1000);
             kill(child, SIGTERM);

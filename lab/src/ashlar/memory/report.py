@@ -32,7 +32,7 @@ def measure(command: list[str], sample_hz: float = 500.0) -> dict:
         result = Path(scratch) / "observed"
         process = launcher.start(tuple(command), result=result, environment=dict(os.environ), period_us=int(1e6 / sample_hz),
                                  duty_permille=100, trace=True, counters=False, foreground=True)
-        previous = signal.signal(signal.SIGINT, signal.SIG_IGN)  # the terminal's Ctrl-C is for the command; the launcher passes it on
+        previous = signal.signal(signal.SIGINT, signal.SIG_IGN)  # the terminal's Ctrl-C is for the command
         try:
             process.wait()
         finally:
