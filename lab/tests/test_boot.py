@@ -93,6 +93,22 @@ p load("again.rb"), load("outer.rb", true), Kernel.load("./inner.rb", Module.new
 
 
 @needs_ruby
+def test_a_ractor_loads_files_as_without(program):
+    (program / "ractor.rb").write_text("""Warning[:experimental] = false
+ractor = Ractor.new do
+  [require("./outer"), require_relative("again"), Kernel.require_relative("again"), Kernel.require("./outer"), load("./again.rb")]
+end
+p ractor.respond_to?(:value) ? ractor.value : ractor.take
+""")
+    alone = subprocess.run([RUBY, "ractor.rb"], capture_output=True, text=True, cwd=program)
+    if alone.returncode:
+        pytest.skip("Ractors of this Ruby load no files")
+    out, found = told(boot("--json", "--", RUBY, "ractor.rb", cwd=program))
+    assert out == alone.stdout == "[true, true, false, false, true]\n"
+    assert {"outer.rb", "inner.rb"} <= {os.path.basename(file["path"]) for file in found["files"]}
+
+
+@needs_ruby
 def test_names_and_arguments_may_have_any_bytes(program):
     (program / os.fsdecode(b"bad\xff.rb")).write_text("BAD = 1\n")
     (program / "main.rb").write_text("Dir['./bad*'].each { |file| load file }\nexit 3\n")

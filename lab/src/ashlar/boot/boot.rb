@@ -24,8 +24,10 @@ module AshlarBoot
   class << self
     def moment = Moment.new(Process.clock_gettime(Process::CLOCK_MONOTONIC, :nanosecond), GC.stat(:total_allocated_objects), GC.total_time)
 
-    # A file is about to be loaded.
+    # A file is about to be loaded. A Ractor hands most files over to the main one, which loads them and counts them here.
     def entered(feature)
+      return unless main?
+
       frame = Frame.new(feature, @order += 1, moment, 0, 0, 0)
       stack.push(frame)
       frame
@@ -65,7 +67,7 @@ module AshlarBoot
       result
     end
 
-    def from_binary(&) = adding(@from_binary, &)
+    def from_binary(&) = main? ? adding(@from_binary, &) : yield
 
     # The hook of the compiler: Ruby asks for the compiled form of a file, and gets none.
     def compiling(path)
@@ -93,7 +95,7 @@ module AshlarBoot
 
     # Writes what there is, once. Another collection says what of it is still used. The program never gets an error of this.
     def write(why)
-      return if @written || @process != Process.pid
+      return if !main? || @written || @process != Process.pid
 
       @written = true
       ended = moment
@@ -109,6 +111,9 @@ module AshlarBoot
     end
 
     private
+
+    # Other Ractors cannot change what is kept here.
+    def main? = Ractor.current == Ractor.main
 
     def stack = Thread.current.thread_variable_get(STACK) || Thread.current.thread_variable_set(STACK, [])
 
