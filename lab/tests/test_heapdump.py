@@ -4,6 +4,7 @@ import gzip
 import json
 import re
 import shutil
+import tracemalloc
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 
@@ -103,6 +104,22 @@ def test_bad_input_gets_one_line_status_2_and_leaves_nothing(ashlar, dump, tmp_p
         assert done.returncode == 2, arguments
         assert complaint in done.stderr and done.stderr.count("\n") == 1 and done.stderr.startswith("ashlar: "), done.stderr
         assert sorted(tmp_path.iterdir()) == before
+
+
+def test_a_map_takes_no_more_memory_for_more_blocks():
+    blocks = [["released", 10_000_000, 0, 0.0, None], ["cells", 1, 40, 0.5, 1.0], ["spare", 2_000_000, 0, 0.0, None]]
+    tracemalloc.start()
+    try:
+        drawn = picture.heap_map(blocks)
+        assert tracemalloc.get_traced_memory()[1] < 40_000_000
+    finally:
+        tracemalloc.stop()
+    assert "each square is 1001 blocks of 64 KiB" in drawn and "empty, memory given back" in drawn
+
+
+def test_neighbours_are_put_together_by_their_mean_and_what_most_of_them_are():
+    blocks = [["cells", 3, 40, 0.5, 1.0], ["payloads", 4, 64, 1.0, None], ["spare", 3, 0, 0.0, None]]
+    assert [picture._square(group) for group in picture._groups(blocks, 5)] == [("cells", 40, 0.7, 1.0), ("spare", 0, 1.0, None)]
 
 
 def test_a_map_of_many_blocks_puts_neighbours_together_and_shows_every_use():

@@ -284,6 +284,15 @@ fn a_damaged_dump_is_refused_and_the_place_named() {
     let mut wide = header(1);
     wide.byte(b'C').number(0);
     assert!(refusal(&wide.0).contains("cells of 0 bytes"));
+    for letter in [b'E', b'S'] {
+        let mut large = header(1);
+        large.byte(letter).number(0xffff_ffff).number(0);
+        large.byte(b'T').number(0).number(0).number(0);
+        assert!(refusal(&large.0).contains("a heap of 4294967295 blocks"));
+    }
+    let mut late = Out(b"ashlar-heap-dump\n".to_vec());
+    late.number(1).text("3.4.5").number(77).number(1 << 62);
+    assert!(refusal(&late.0).contains("the time of the dump cannot be"));
     let mut other = header(1);
     other.byte(b'?');
     assert!(refusal(&other.0).contains("a record 0x3f"));

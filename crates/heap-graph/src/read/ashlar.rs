@@ -12,6 +12,10 @@ use crate::graph::{Builder, Object};
 const MAGIC: &[u8] = b"ashlar-heap-dump\n";
 const VERSION: u64 = 1;
 const UNIT_BYTES: u64 = 8;
+/// No heap reserves more.
+const HEAP_BYTES_MAX: u64 = 1 << 42;
+/// No dump is of a later second of Unix time.
+const SECONDS_MAX: u64 = 1 << 40;
 
 const AGE: u8 = 3;
 const NAMED: u8 = 1 << 5;
@@ -42,6 +46,9 @@ pub(super) fn read(
         tells_blocks: true,
         ..Source::default()
     };
+    if source.unix_seconds > Some(SECONDS_MAX) {
+        return Err(Wrong::Broken("the time of the dump cannot be".to_owned()));
+    }
     let base = input.number()?;
     let block_bytes = input.number()?;
     if block_bytes == 0 {
@@ -104,7 +111,7 @@ impl<R: BufRead> Reader<'_, R> {
                     piece_bytes,
                     self.block_bytes / piece_bytes,
                     used,
-                );
+                )?;
             }
             b'S' => {
                 let (blocks, bytes) = (self.input.number()?, self.input.number()?);
@@ -114,13 +121,13 @@ impl<R: BufRead> Reader<'_, R> {
                     0,
                     blocks.saturating_mul(self.block_bytes),
                     bytes,
-                );
+                )?;
             }
             b'E' => {
                 let (blocks, held) = (self.input.number()?, self.input.number()?);
                 let held = held.min(blocks);
-                self.blocks(Use::Spare, held, 0, 0, 0);
-                self.blocks(Use::Released, blocks - held, 0, 0, 0);
+                self.blocks(Use::Spare, held, 0, 0, 0)?;
+                self.blocks(Use::Released, blocks - held, 0, 0, 0)?;
             }
             b'T' => return self.totals().map(|bytes| Some(Some(bytes))),
             other => return Err(self.broken(&format!("a record {other:#04x}"))),
@@ -135,8 +142,18 @@ impl<R: BufRead> Reader<'_, R> {
         ))
     }
 
-    fn blocks(&mut self, used_for: Use, count: u64, width_bytes: u64, room: u64, used: u64) {
+    fn blocks(
+        &mut self,
+        used_for: Use,
+        count: u64,
+        width_bytes: u64,
+        room: u64,
+        used: u64,
+    ) -> Result<(), Wrong> {
         self.next_block = self.next_block.saturating_add(count);
+        if self.next_block > HEAP_BYTES_MAX / self.block_bytes {
+            return Err(self.broken(&format!("a heap of {} blocks", self.next_block)));
+        }
         if count > 0 {
             self.builder.blocks.push(Block {
                 used_for,
@@ -147,6 +164,7 @@ impl<R: BufRead> Reader<'_, R> {
                 age_sum: 0,
             });
         }
+        Ok(())
     }
 
     /// The address that a number of units stands for; 0 for none.
@@ -193,7 +211,7 @@ impl<R: BufRead> Reader<'_, R> {
                 progress(self.builder.objects(), self.builder.references());
             }
         }
-        self.blocks(Use::Cells, 1, width, room, used);
+        self.blocks(Use::Cells, 1, width, room, used)?;
         if let Some(block) = self.builder.blocks.last_mut() {
             block.age_sum = age_sum;
         }

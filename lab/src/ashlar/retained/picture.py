@@ -2,6 +2,7 @@
 
 import math
 from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from ashlar.said import xml
@@ -23,11 +24,36 @@ class _Square(NamedTuple):
     age: float | None
 
 
+def _groups(blocks: list, each: int) -> Iterator[list]:
+    """Neighbouring blocks, so many in each group. A block that stands for several, which are alike, may be in several groups."""
+    group, room = [], each
+    for use, count, width, fill, age in blocks:
+        while count:
+            taken = min(count, room)
+            group.append((use, taken, width, fill, age))
+            count, room = count - taken, room - taken
+            if not room:
+                yield group
+                group, room = [], each
+    if group:
+        yield group
+
+
 def _square(group: list) -> _Square:
-    (use, width), _ = Counter((use, width) for use, _, width, _, _ in group).most_common(1)[0]
-    used = [fill for kind, _, _, fill, _ in group if kind not in ("spare", "released")]
-    aged = [age for *_, age in group if age is not None]
-    return _Square(use, width, sum(used) / len(used) if used else None, sum(aged) / len(aged) if aged else None)
+    by_use: Counter = Counter()
+    for use, count, width, _, _ in group:
+        by_use[use, width] += count
+    (use, width), _ = by_use.most_common(1)[0]
+    return _Square(use, width, _mean((fill, count) for kind, count, _, fill, _ in group if kind not in ("spare", "released")),
+                   _mean((age, count) for _, count, _, _, age in group if age is not None))
+
+
+def _mean(weighted: Iterable[tuple[float, int]]) -> float | None:
+    """Of values that so many blocks have."""
+    total = blocks = 0
+    for value, count in weighted:
+        total, blocks = total + value * count, blocks + count
+    return total / blocks if blocks else None
 
 
 def _between(value: float, low: float, high: float) -> float:
@@ -65,9 +91,8 @@ _PANELS = (("What a block is used for", _by_use), ("How full it is", _by_fill), 
 
 def heap_map(blocks: list, css: str = "") -> str:
     """Three maps of the same blocks: coloured by use and width, by how full they are, and by age."""
-    single = [block for block in blocks for _ in range(block[1])]
-    each = max(1, math.ceil(len(single) / _SQUARES))
-    squares = [_square(single[at:at + each]) for at in range(0, len(single), each)]
+    each = max(1, math.ceil(sum(block[1] for block in blocks) / _SQUARES))
+    squares = [_square(group) for group in _groups(blocks, each)]
     rows = max(1, math.ceil(len(squares) / _COLUMNS))
     panel, parts = rows * _SIDE + 88, []
     for number, (title, colour_of) in enumerate(_PANELS):
