@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import os
 import re
 import shutil
 import tracemalloc
@@ -104,6 +105,16 @@ def test_bad_input_gets_one_line_status_2_and_leaves_nothing(ashlar, dump, tmp_p
         assert done.returncode == 2, arguments
         assert complaint in done.stderr and done.stderr.count("\n") == 1 and done.stderr.startswith("ashlar: "), done.stderr
         assert sorted(tmp_path.iterdir()) == before
+
+
+def test_a_file_may_have_any_name(ashlar, dump, tmp_path):
+    name = os.fsdecode(b"caf\xe9.json")
+    dump.rename(tmp_path / name)
+    done = ashlar("retained", name, "--form", "md")
+    assert done.returncode == 0 and "Hash at 0x3000 keeps 105 KiB" in done.stdout, done.stderr
+    assert (tmp_path / os.fsdecode(b"caf\xe9-retained.md")).exists()
+    done = ashlar("retained", name, "--why", os.fsdecode(b"caf\xe9"))
+    assert done.returncode == 2 and done.stderr.startswith("ashlar: caf\ufffd: no class of this name") and done.stderr.count("\n") == 1
 
 
 def test_a_map_takes_no_more_memory_for_more_blocks():

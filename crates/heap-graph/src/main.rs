@@ -1,5 +1,6 @@
 //! Reads a dump of a Ruby heap and prints a report about it, as JSON.
 
+use std::ffi::OsString;
 use std::io::{self, IsTerminal, Write};
 use std::path::Path;
 use std::process::ExitCode;
@@ -15,26 +16,27 @@ FILE is what GC.config(dump: \"file\") or ObjectSpace.dump_all wrote, plain or w
 shows it as tables and as a page.";
 
 struct Arguments {
-    file: String,
+    file: OsString,
     wanted: Wanted,
 }
 
 fn arguments() -> Result<Arguments, String> {
-    let mut given = std::env::args().skip(1);
+    let mut given = std::env::args_os().skip(1);
     let mut file = None;
     let mut wanted = Wanted::default();
     while let Some(argument) = given.next() {
-        match argument.as_str() {
+        let shown = argument.to_string_lossy();
+        match &*shown {
             "--map" => wanted.map = true,
             "--why" => {
                 let subject = given.next().ok_or("--why wants a class or an address")?;
-                wanted.subjects.push(subject);
+                wanted.subjects.push(subject.to_string_lossy().into_owned());
             }
-            _ if argument.starts_with("--") => {
-                return Err(format!("{argument}: no such option\n{USAGE}"))
+            _ if shown.starts_with("--") => {
+                return Err(format!("{shown}: no such option\n{USAGE}"))
             }
             _ if file.is_none() => file = Some(argument),
-            _ => return Err(format!("{argument}: one file is wanted")),
+            _ => return Err(format!("{shown}: one file is wanted")),
         }
     }
     let file = file.ok_or(USAGE)?;
@@ -87,9 +89,10 @@ fn run() -> Result<(), String> {
                 references as f64 / 1e6
             ));
         };
-        let dump = match file.as_str() {
-            "-" => read::stream(io::stdin().lock(), "standard input", &mut progress),
-            _ => read::file(Path::new(&file), &mut progress),
+        let dump = if file == "-" {
+            read::stream(io::stdin().lock(), "standard input", &mut progress)
+        } else {
+            read::file(Path::new(&file), &mut progress)
         };
         let dump = dump.map_err(|unreadable| unreadable.to_string())?;
         report::tell(&dump, &wanted, &mut |what| notes.say(what))
