@@ -68,7 +68,7 @@ pub struct Builder {
     names: HashMap<Node, Box<str>>,
     supers: HashMap<u32, u32>,
     kinds: Vec<String>,
-    categories: Vec<String>,
+    categories: Categories,
     roots: Vec<(u32, u32)>,
     /// What each block is used for, when the dump says so.
     pub blocks: Vec<Block>,
@@ -91,22 +91,40 @@ impl Default for Builder {
             names: HashMap::new(),
             supers: HashMap::new(),
             kinds: Vec::new(),
-            categories: Vec::new(),
+            categories: Categories::default(),
             roots: Vec::new(),
             blocks: Vec::new(),
         }
     }
 }
 
-fn index_of(names: &mut Vec<String>, name: &str) -> usize {
-    // The list is short.
-    names
-        .iter()
-        .position(|known| known == name)
-        .unwrap_or_else(|| {
-            names.push(name.to_owned());
-            names.len() - 1
-        })
+/// Categories of roots in the order in which they are first seen: a dump may have any number.
+#[derive(Debug, Default)]
+struct Categories {
+    names: Vec<String>,
+    indices: HashMap<String, usize>,
+}
+
+/// Dumps have about thirty kinds of objects; from this one on, all count as one kind.
+const KIND_MAX: usize = 255;
+
+fn kind_number(kinds: &mut Vec<String>, name: &str) -> u8 {
+    let known = kinds.iter().position(|known| known == name);
+    if known.is_none() && kinds.len() <= KIND_MAX {
+        kinds.push(name.to_owned());
+    }
+    known.unwrap_or(kinds.len() - 1) as u8
+}
+
+impl Categories {
+    fn index_of(&mut self, name: &str) -> usize {
+        if let Some(&known) = self.indices.get(name) {
+            return known;
+        }
+        self.indices.insert(name.to_owned(), self.names.len());
+        self.names.push(name.to_owned());
+        self.names.len() - 1
+    }
 }
 
 impl Builder {
@@ -145,9 +163,7 @@ impl Builder {
             self.payload_bytes.push(u32::MAX);
             self.large.insert(node, object.payload_bytes as u64);
         }
-        // Dumps have about thirty kinds; from the 256th on, all count as one kind.
-        let kind = index_of(&mut self.kinds, object.kind).min(255);
-        self.kind.push(kind as u8);
+        self.kind.push(kind_number(&mut self.kinds, object.kind));
         self.age.push(object.age.min(AGE_OLD));
         if !object.name.is_empty() {
             self.names.insert(node, object.name.into());
@@ -190,7 +206,7 @@ impl Builder {
     /// Adds a root.
     pub fn root(&mut self, category: &str, to: u64) -> Result<(), Refused> {
         let to = self.intern(to)?;
-        let category = index_of(&mut self.categories, category);
+        let category = self.categories.index_of(category);
         self.roots.push((category as u32, to));
         Ok(())
     }
@@ -205,8 +221,10 @@ impl Builder {
             mut first_edge,
             mut edges,
             supers,
-            categories,
-            roots,
+            categories: Categories {
+                names: categories, ..
+            },
+            mut roots,
             ..
         } = self;
         let addresses = interner.into_addresses();
@@ -221,10 +239,11 @@ impl Builder {
         let objects = class.len();
         let dangling = keep_described(&mut first_edge, &mut edges, &described);
         let mut lost_roots = 0;
-        for category in 0..categories.len() as u32 {
-            for &(of, to) in &roots {
+        roots.sort_by_key(|&(category, _)| category);
+        // Each category has a root.
+        for of_category in roots.chunk_by(|one, next| one.0 == next.0) {
+            for &(_, to) in of_category {
                 match described[to as usize] {
-                    _ if of != category => {}
                     NONE => lost_roots += 1,
                     node => edges.push(node),
                 }

@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 use std::io::Write as _;
+use std::time::{Duration, Instant};
 
 use ashlar_heap_graph::read;
 use ashlar_heap_graph::report::{tell, Wanted};
@@ -301,6 +302,35 @@ fn a_damaged_dump_is_refused_and_the_place_named() {
     assert!(
         refusal(&totals.0).contains("0 objects and 0 references, and says that they are 9 and 9")
     );
+}
+
+#[test]
+fn categories_may_be_as_many_as_roots() {
+    const COUNT: u64 = 100_000;
+    let mut out = header(1);
+    for number in 0..COUNT {
+        out.byte(b'R')
+            .text(&format!("category {number}"))
+            .number(1 + number % 2)
+            .number(0);
+    }
+    out.byte(b'C').number(40);
+    out.number(1)
+        .number(5)
+        .byte(0)
+        .number(0)
+        .number(0)
+        .signed(0);
+    out.number(0);
+    out.byte(b'T').number(1).number(0).number(0);
+    let began = Instant::now();
+    let dump = read_bytes(&out.0).unwrap();
+    assert!(
+        began.elapsed() < Duration::from_secs(10),
+        "a moment is enough"
+    );
+    assert_eq!(dump.graph.categories().count() as u64, COUNT);
+    assert_eq!(dump.graph.dangling_references as u64, COUNT / 2);
 }
 
 #[test]
