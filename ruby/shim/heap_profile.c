@@ -41,7 +41,24 @@ class_name(VALUE klass)
         if (!RB_TYPE_P(klass, T_CLASS)) break;
     }
     if (NIL_P(name)) return rb_str_new_cstr("(anonymous)");
-    return is_anonymous ? rb_sprintf("(anonymous %"PRIsVALUE")", name) : name;
+    if (!is_anonymous) return name;
+    /* As bytes: Ruby raises where it puts a text with a NUL, or in an encoding like UTF-16, into another. */
+    VALUE shown = rb_str_new_cstr("(anonymous ");
+    rb_str_cat(shown, RSTRING_PTR(name), RSTRING_LEN(name));
+    RB_GC_GUARD(name);
+    return rb_str_cat(shown, ")", 1);
+}
+
+/* Returns the label of a frame with its class, or where Ruby raises, as above, without. */
+static VALUE
+frame_label(VALUE frame)
+{
+    VALUE error = rb_errinfo();
+    int state = 0;
+    VALUE label = rb_protect(rb_profile_frame_full_label, frame, &state);
+    if (!state) return label;
+    rb_set_errinfo(error);
+    return rb_profile_frame_label(frame);
 }
 
 static void
@@ -53,7 +70,7 @@ name_one(const struct ashlar_nameless *nameless)
         label = class_name(nameless->value);
     }
     else {
-        label = rb_profile_frame_full_label(nameless->value);
+        label = frame_label(nameless->value);
         path = rb_profile_frame_path(nameless->value);
         VALUE line = rb_profile_frame_first_lineno(nameless->value);
         if (FIXNUM_P(line)) first_line = FIX2UINT(line);
