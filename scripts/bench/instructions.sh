@@ -14,15 +14,6 @@ command -v valgrind >/dev/null || {
   echo "instructions.sh: needs valgrind (Debian: apt-get install valgrind)" >&2
   exit 2
 }
-VARIANTS=${VARIANTS:-stock default ashlar inside}
-inside=()
-[[ " $VARIANTS " != *' inside '* ]] || inside=(--inside)
-exports=$("$here/../ruby/env.sh" "${inside[@]}")
-eval "$exports"
-unset RUBY_GC_LIBRARY RUBYOPT LD_PRELOAD
-cd "$here/../../workloads/ruby"
-counted=$(mktemp -d)
-trap 'rm -rf "$counted"' EXIT
 
 # name: program, arguments of the small run | of the large run
 programs() {
@@ -37,7 +28,18 @@ full-collections|full_collections.rb 2|full_collections.rb 12
 LIST
 }
 
-# count VARIANT COMMAND...: instructions of one run.
+# shellcheck source=scripts/bench/instruction-table.sh
+. "$here/instruction-table.sh"
+refuse_unknown_programs
+VARIANTS=${VARIANTS:-stock default ashlar inside}
+inside=()
+[[ " $VARIANTS " != *' inside '* ]] || inside=(--inside)
+exports=$("$here/../ruby/env.sh" "${inside[@]}")
+eval "$exports"
+unset RUBY_GC_LIBRARY RUBYOPT LD_PRELOAD
+cd "$here/../../workloads/ruby"
+
+# count VARIANT COMMAND...
 count() {
   local variant=$1 ruby=$RUBY library=$1
   shift
@@ -50,13 +52,11 @@ count() {
     valgrind --tool=cachegrind --cache-sim=no --cachegrind-out-file=/dev/null \
     --log-file="$counted/log" "$ruby" "$@" >"$counted/answer" || {
     echo "instructions.sh: '$*' failed on $variant:" >&2
-    tail -5 "$counted/log" >&2
-    exit 1
+    tail -n 5 "$counted/log" >&2
+    return 1
   }
   awk '/I +refs/ {gsub(",", "", $NF); print $NF}' "$counted/log"
 }
 
-# shellcheck source=scripts/bench/instruction-table.sh
-. "$here/instruction-table.sh"
 read -ra variants <<<"$VARIANTS"
 print_table "${variants[@]}"

@@ -9,8 +9,6 @@ unset LD_PRELOAD ASHLAR_OPTIONS INTERVAL_RATIO
   echo "mruby.sh: TURNS=$TURNS is not for these programs, some of which tell times by the clock on the wall; leave it out." >&2
   exit 2
 }
-stock=$("$clone/scripts/mruby/build.sh" stock)
-ashlar=$("$clone/scripts/mruby/build.sh" ashlar)
 
 # name|words of the small run|words of the large run
 programs() {
@@ -25,14 +23,23 @@ cache|cache 5000 1000 /dev/null|cache 20000 5000 /dev/null
 LIST
 }
 
-# count VARIANT PROGRAM WORD...: instructions of one run.
+build_both() {
+  stock=$("$clone/scripts/mruby/build.sh" stock)
+  ashlar=$("$clone/scripts/mruby/build.sh" ashlar)
+}
+
+# count VARIANT PROGRAM WORD...
 count() {
-  local mruby=$stock/bin/mruby program=$2 counted
+  local mruby=$stock/bin/mruby
   [[ $1 == stock ]] || mruby=$ashlar/bin/mruby
-  shift 2
-  counted=$(valgrind --tool=cachegrind --cache-sim=no --cachegrind-out-file=/dev/null \
-    "$mruby" "$clone/workloads/mruby/$program.rb" "$@" 2>&1 >/dev/null)
-  awk '/I +refs/ {gsub(",", "", $NF); print $NF}' <<<"$counted"
+  # shellcheck disable=SC2154 # counted: instruction-table.sh
+  valgrind --tool=cachegrind --cache-sim=no --cachegrind-out-file=/dev/null --log-file="$counted/log" \
+    "$mruby" "$clone/workloads/mruby/$2.rb" "${@:3}" >"$counted/answer" || {
+    echo "mruby.sh: '${*:2}' failed on $1:" >&2
+    tail -n 5 "$counted/log" >&2
+    return 1
+  }
+  awk '/I +refs/ {gsub(",", "", $NF); print $NF}' "$counted/log"
 }
 
 if [[ ${1-} == --instructions ]]; then
@@ -42,9 +49,12 @@ if [[ ${1-} == --instructions ]]; then
   }
   # shellcheck source=scripts/bench/instruction-table.sh
   . "$here/instruction-table.sh"
+  refuse_unknown_programs
+  build_both
   print_table stock ashlar
   exit
 fi
+build_both
 # shellcheck source=scripts/bench/stores.sh
 . "$clone/scripts/bench/stores.sh"
 # shellcheck source=scripts/bench/measure.sh

@@ -10,8 +10,6 @@ command -v valgrind >/dev/null || {
   exit 2
 }
 libraries=/usr/lib/$(uname -m)-linux-gnu
-counted=$(mktemp)
-trap 'rm -f "$counted"' EXIT
 
 # name: small run | large run
 programs() {
@@ -27,7 +25,11 @@ marking|marking 50000|marking 250000
 LIST
 }
 
-# count VARIANT WORD...: instructions of one run.
+# shellcheck source=scripts/bench/instruction-table.sh
+. "$here/instruction-table.sh"
+refuse_unknown_programs
+
+# count VARIANT WORD...
 count() {
   local directory=$1 preload=
   case $1 in
@@ -37,15 +39,13 @@ count() {
   esac
   shift
   ASHLAR_OPTIONS=space_overhead=100 valgrind --tool=cachegrind --cache-sim=no --cachegrind-out-file=/dev/null \
-    --trace-children=yes --log-file="$counted" env ${preload:+"LD_PRELOAD=${preload##* }"} "./$directory/native" "$@" >/dev/null 2>&1 || {
+    --trace-children=yes --log-file="$counted/log" env ${preload:+"LD_PRELOAD=${preload##* }"} "./$directory/native" "$@" >"$counted/answer" 2>/dev/null || {
     echo "native-instructions.sh: '$*' failed on $directory:" >&2
-    tail -5 "$counted" >&2
-    exit 1
+    tail -n 5 "$counted/log" >&2
+    return 1
   }
-  awk '/I +refs/ {gsub(",", "", $NF); last = $NF} END {print last}' "$counted"
+  awk '/I +refs/ {gsub(",", "", $NF); last = $NF} END {print last}' "$counted/log"
 }
 
-# shellcheck source=scripts/bench/instruction-table.sh
-. "$here/instruction-table.sh"
 read -ra variants <<<"${VARIANTS:-mimalloc jemalloc glibc payloads ashlar bdwgc}"
 print_table "${variants[@]}"
