@@ -10,26 +10,50 @@ from conftest import CLONE
 from packaging.requirements import Requirement
 
 # In the place of Python and of the environment's Python: makes a folder for the environment, and notes what pip is asked for.
+# The files `version` and `interrupted` in the cache say which Python it is, and that making the folder is interrupted before pip is in it.
 FAKE = """#!/bin/sh
+version=$(cat "$ASHLAR_CACHE/version")
+packages=lib/python${version%.*}/site-packages
 case "$*" in
-  "-m venv "*) mkdir -p "$3/bin" && cp "$0" "$3/bin/python" ;;
-  "-m pip "*) echo "$*" >> "$ASHLAR_CACHE/pip"; touch "${0%/*}/ashlar-lab"; chmod +x "${0%/*}/ashlar-lab" ;;
+  -V) echo "Python $version" ;;
+  "-m venv "*)
+    for folder; do :; done
+    case "$*" in *--clear*) rm -rf "$folder" ;; esac
+    mkdir -p "$folder/bin" "$folder/$packages"
+    cp "$0" "$folder/bin/python"
+    [ ! -e "$ASHLAR_CACHE/interrupted" ] || exit 130
+    touch "$folder/$packages/pip" ;;
+  "-m pip "*)
+    [ -e "${0%/*}/../$packages/pip" ] || { echo "No module named pip" >&2; exit 1; }
+    [ "$3" != --version ] || exit 0
+    sleep 0.2
+    echo "$*" >> "$ASHLAR_CACHE/pip"
+    touch "${0%/*}/ashlar-lab"
+    chmod +x "${0%/*}/ashlar-lab" ;;
 esac
 """
 
 
 @pytest.fixture
-def set_up(tmp_path):
-    """Runs the script in a cache of its own; returns what it asks pip for."""
+def begin(tmp_path):
+    """Begins the script in a cache of its own."""
     python = tmp_path / "python"
     python.write_text(FAKE)
     python.chmod(0o755)
+    (tmp_path / "version").write_text("3.11.2")
+    environment = {**os.environ, "PYTHON": str(python), "ASHLAR_CACHE": str(tmp_path)}
+    return lambda: subprocess.Popen([CLONE / "scripts/lab/setup.sh"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment)
 
-    def run():
+
+@pytest.fixture
+def set_up(tmp_path, begin):
+    """Runs the script, or several at once; returns what they ask pip for."""
+    def run(at_once=1):
         asked = tmp_path / "pip"
         asked.unlink(missing_ok=True)
-        done = subprocess.run([CLONE / "scripts/lab/setup.sh"], capture_output=True, text=True, env={**os.environ, "PYTHON": str(python), "ASHLAR_CACHE": str(tmp_path)})
-        assert done.returncode == 0 and done.stdout.strip().endswith("/bin/ashlar-lab"), done.stderr
+        for begun in [begin() for _ in range(at_once)]:
+            out, errors = begun.communicate()
+            assert begun.returncode == 0 and out.strip().endswith("/bin/ashlar-lab"), errors
         return asked.read_text().splitlines() if asked.exists() else []
     return run
 
@@ -49,6 +73,27 @@ def test_whatever_pip_fetches_it_compares_with_a_hash(set_up):
     fetching = [asked for asked in set_up() if not {"--no-deps", "--no-build-isolation"} <= set(asked.split())]
     assert len(fetching) == 1 and "--require-hashes --requirement lab/requirements.txt" in fetching[0]
     assert set_up() == [], "it is there already"
+
+
+def test_an_environment_that_was_interrupted_before_it_had_pip_is_made_anew(tmp_path, begin, set_up):
+    (tmp_path / "interrupted").touch()
+    begun = begin()
+    begun.communicate()
+    assert begun.returncode
+    (tmp_path / "interrupted").unlink()
+    assert len(set_up()) == 2 and set_up() == []
+
+
+def test_an_environment_of_a_python_that_was_upgraded_is_made_anew(tmp_path, set_up):
+    assert set_up()
+    (tmp_path / "version").write_text("3.11.9")
+    assert set_up() == [], "packages of one series are in one place"
+    (tmp_path / "version").write_text("3.12.1")
+    assert len(set_up()) == 2 and set_up() == []
+
+
+def test_one_that_others_wait_for_is_made_once(set_up):
+    assert len(set_up(at_once=3)) == 2
 
 
 def test_each_package_has_one_version_and_hashes(locked):

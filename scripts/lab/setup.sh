@@ -9,7 +9,18 @@ cache="${ASHLAR_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/ashlar}"
 venv="$cache/lab/venv-$(printf %s "$PWD" | sha256sum | cut -c1-8)"
 wanted="$PWD $(cat lab/pyproject.toml lab/requirements.txt | cksum)"
 
-if [ "$(cat "$venv/.installed" 2>/dev/null)" != "$wanted" ] || [ ! -x "$venv/bin/ashlar-lab" ]; then
+# Whether the environment has what it should. After an upgrade of the system's Python the packages are in the folder of the
+# old one, and nothing of it runs.
+ready() {
+  local version
+  [ "$(cat "$venv/.installed" 2>/dev/null)" = "$wanted" ] && [ -x "$venv/bin/ashlar-lab" ] || return
+  version="$("$venv/bin/python" -V 2>/dev/null)" || return
+  version="${version#Python }"
+  [ -d "$venv/lib/python${version%.*}" ]
+}
+
+set_up() {
+  local python debian pip
   python="${PYTHON:-$(command -v python3 || true)}"
   debian="apt-get install -y --no-install-recommends python3 python3-venv gcc libc6-dev"
   if [ -z "$python" ] || ! "$python" -c 'import ensurepip, venv' 2>/dev/null || ! command -v "${CC:-cc}" >/dev/null; then
@@ -27,12 +38,22 @@ if [ "$(cat "$venv/.installed" 2>/dev/null)" != "$wanted" ] || [ ! -x "$venv/bin
     exit 2
   fi
   echo "lab: setting up $venv" >&2
-  mkdir -p "$cache/lab"
-  [ -x "$venv/bin/python" ] || "$python" -m venv "$venv"
+  # One that was interrupted before it had pip, or whose Python is another one now, cannot be gone on with.
+  "$venv/bin/python" -m pip --version >/dev/null 2>&1 || "$python" -m venv --clear "$venv"
   pip=("$venv/bin/python" -m pip install --quiet --disable-pip-version-check)
   "${pip[@]}" --require-hashes --requirement lab/requirements.txt >&2
   # With nothing fetched besides: what builds the lab is among those packages.
   "${pip[@]}" --no-deps --no-build-isolation --editable lab >&2
   echo "$wanted" > "$venv/.installed"
+}
+
+if ! ready; then
+  mkdir -p "$cache/lab" "$cache/locks"
+  exec {lock}>"$cache/locks/lab-${venv##*-}.lock"
+  if ! flock -n "$lock"; then
+    echo "lab: waiting for another process that sets up $venv" >&2
+    flock "$lock"
+  fi
+  ready || set_up
 fi
 echo "$venv/bin/ashlar-lab"
