@@ -3,9 +3,11 @@
 # internal headers and its tests are in its source tree, which must have been kept.
 
 # find_installed: sets RUBY, COLLECTORS, RUBY_ARCH_HEADERS, SOURCE and RUBY_BUILD, or fails
-# (status 1) when there is no such Ruby.
+# (status 1) when there is no such Ruby. RUBY_VERSION of make's command line means one that
+# scripts/sources.txt names, whatever is installed.
 find_installed() {
   local answer version
+  [[ ! ${ASHLAR_RUBY_VERSION-} ]] || return 1
   command -v ruby >/dev/null || return 1
   answer=$(ruby --disable-gems -rrbconfig -e '
     config = RbConfig::CONFIG

@@ -23,7 +23,7 @@ here_rubies=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 # shellcheck source=scripts/ruby/cross.sh
 . "$here_rubies/cross.sh"
 
-# The order: the source the user named, an installed Ruby, the source that scripts/sources.txt names.
+# The order: the source or the version that the user named, an installed Ruby, the source that scripts/sources.txt names.
 # shellcheck disable=SC2034
 ensure_rubies() {
   prepare_cross

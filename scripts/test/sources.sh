@@ -184,6 +184,29 @@ export RUBY_SRC
 refuses 'a version and a source' 'give one of them'
 unset ASHLAR_RUBY_VERSION RUBY_SRC
 
+# A Ruby on the PATH that can load collectors, and whose source was kept.
+mkdir -p "$work/installed" "$work/rbenv/sources/3.4.5"
+tar -C "$work/rbenv/sources/3.4.5" -xzf "$first"
+printf '#!/bin/sh\nprintf "%%s\\n" /its/collectors 3.4.5 /its/ruby /its/headers\n' >"$work/installed/ruby"
+chmod +x "$work/installed/ruby"
+
+# builds CLAIM WORDS: the first that is built where that Ruby is.
+builds() {
+  status=0
+  # shellcheck disable=SC2016
+  answer=$(PATH=$work/installed:$PATH RBENV_ROOT=$work/rbenv bash -c 'set -euo pipefail; . "$1/scripts/ruby/rubies.sh"
+    build_ruby() { echo "builds $1 of $SOURCE_VERSION for ${RUBY-none}"; exit; }
+    ensure_rubies' - "$clone" 2>&1) || status=$?
+  [[ $answer == *"$2"* ]] || not_so "$1"
+  checks=$((checks + 1))
+}
+builds 'it is taken, and the stock Ruby is built' 'builds stock of 3.4.5 for /its/ruby'
+export ASHLAR_RUBY_VERSION=4.0
+builds 'not where another version is asked for' 'builds modular of 4.0.9 for none'
+ASHLAR_RUBY_VERSION=4.2
+builds 'nor where the version is one that the table lacks' 'RUBY_VERSION=4.2 is not in scripts/sources.txt'
+unset ASHLAR_RUBY_VERSION
+
 # What ruby-build runs, as it runs it: packaging/ruby-build, with an installation that only says what it would install.
 mkdir "$clone/packaging"
 cp -r "$here/../../packaging/ruby-build" "$clone/packaging/"
