@@ -66,7 +66,7 @@ check-format: ## cargo fmt --check
 check-lints: ## cargo clippy, warnings denied
 	@$(with_rubies) cargo clippy --quiet --workspace --all-targets -- -D warnings
 check-scripts: ## shellcheck over the shell scripts
-	@shellcheck .ci/run $$(git ls-files '*.sh')
+	@files=$$(git ls-files '*.sh') && shellcheck .ci/run $$files
 check-layers: ## each crate's files use each other as its layers.txt says, in no circle of more than four
 	@scripts/test/layers_test.py --quiet && scripts/test/layers.py
 check-documents: ## links and names of documents lead somewhere, and the picture of the README is what its record says
@@ -92,8 +92,8 @@ test-native-gems: ## gems in C compile with the Ruby with Ashlar inside and pass
 	@scripts/test/native-gems.sh $(GEMS)
 release: ## tarballs and Debian packages for Ruby 3.4 and 4.0, amd64 and arm64, with checksums, in build/release; RUBIES=3.4 MACHINES=x86_64
 	@RUBIES="$(RUBIES)" MACHINES="$(MACHINES)" packaging/release.sh
-test-scripts: ## what the scripts promise of sources that are fetched, of files that are installed and of instructions that are counted
-	@scripts/test/sources.sh && scripts/test/install.sh && scripts/test/instructions.sh
+test-scripts: ## what the scripts promise of sources that are fetched, files that are installed, instructions that are counted, and parts of the tests
+	@scripts/test/sources.sh && scripts/test/install.sh && scripts/test/instructions.sh && scripts/test/parts-test.sh
 test-packages: ## the Debian package, the tarball and an installation are made here, tried and removed (as root); SHARED=yes
 	@packaging/try.sh
 test-journeys: ## what new users do, from nothing on: a Rails application under puma, one in a container, a gem in C, a leak (long); JOURNEYS="gem leak"

@@ -67,10 +67,20 @@ def faults(file: Path, text: str) -> Iterator[tuple[int, str, str]]:
         yield match.start(), match[0], "is left of a merge"
 
 
+def listed() -> list[str]:
+    """The names of the repository's files. Ends with one line where git does not tell them."""
+    try:
+        told = subprocess.run(["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"], capture_output=True, text=True)
+    except OSError as error:
+        sys.exit(f"links: git cannot be run: {error.strerror}; it says which files there are.")
+    if told.returncode:
+        sys.exit(f"links: git does not say which files there are: {told.stderr.strip().partition(chr(10))[0]}")
+    return sorted(set(filter(None, told.stdout.split("\0"))))
+
+
 def main() -> int:
-    listed = subprocess.run(["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"], capture_output=True, text=True, check=True)
     found = 0
-    for name in sorted(set(filter(None, listed.stdout.split("\0")))):
+    for name in listed():
         file = Path(name)
         if not file.is_file() or file.is_symlink():
             continue

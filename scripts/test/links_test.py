@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -18,6 +20,8 @@ class LinksTest(unittest.TestCase):
         place = tempfile.TemporaryDirectory()
         self.addCleanup(place.cleanup)
         self.folder = Path(place.name)
+        if not shutil.which("git"):
+            self.skipTest("git is not installed")
         subprocess.run(["git", "init", "--quiet", self.folder], check=True)
 
     def said(self, files: dict[str, str]) -> list[str]:
@@ -65,6 +69,13 @@ class LinksTest(unittest.TestCase):
     def test_a_name_in_code_counts_and_one_that_is_part_of_another_path_does_not(self) -> None:
         said = self.said({"README.md": f"```\nls {DOCS}/gone.md\n```\n", "a.py": f"# x/{DOCS}/gone.md\n"})
         self.assertEqual(said, [f"links: README.md:2: {DOCS}/gone.md does not exist"])
+
+    def test_without_a_repository_it_is_one_line(self) -> None:
+        shutil.rmtree(self.folder / ".git")
+        for environment in ({**os.environ, "GIT_CEILING_DIRECTORIES": str(self.folder.parent)}, {"PATH": ""}):
+            ended = subprocess.run([sys.executable, LINKS], cwd=self.folder, env=environment, capture_output=True, text=True)
+            self.assertEqual((ended.returncode, ended.stderr.count("\n")), (1, 1), ended.stderr)
+            self.assertRegex(ended.stderr, "^links: git ")
 
 
 if __name__ == "__main__":
