@@ -14,7 +14,9 @@ class Baseline
     FileUtils.mkdir_p(@folder)
   end
 
-  def include?(job) = File.exist?(file(job))
+  # A file of tests that was killed or stopped is not kept: what is ours in it would be taken for the default collector's
+  # for ever.
+  def include?(job) = File.exist?(file(job)) && !read(job).trouble
 
   def record(result)
     text = JSON.pretty_generate(

@@ -39,8 +39,9 @@ def parse_settings(arguments)
 
       Rules: a test that fails is run twice more, alone. Failing every time, it failed;
       passing once, it is listed as flaky and does not fail the run. A file that crashes or
-      runs into its time limit has failed and is not run again. What fails on the default
-      collector too is listed and not counted. Logs are in build/ruby-tests.
+      runs into its time limit has failed and is not run again, but on the default
+      collector, where it is run once more, alone. What fails on the default collector too
+      is listed and not counted. Logs are in build/ruby-tests.
     TEXT
   end
   rest = parser.parse(arguments)
@@ -52,14 +53,17 @@ rescue OptionParser::ParseError => error
   exit 2
 end
 
-# The same tests without Ashlar: run once per machine and Ruby build, and remembered.
+# The same tests without Ashlar: run once per machine and Ruby build, and remembered. A file that was killed or stopped
+# beside others is run again alone: a busy machine is enough for that.
 def baseline_results(settings, collector)
   toolchain = Toolchain.of(collector)
   jobs = Selection.jobs(settings.selection, toolchain, settings.only)
   baseline = Baseline.new(toolchain)
   missing = settings.fresh_baseline ? jobs : jobs.reject { baseline.include?(_1) }
-  unless missing.empty?
-    Pool.new(toolchain, Collector.of(collector), settings.workers, settings.slowdown).run(missing) { baseline.record(_1) }
+  [settings.workers, 1].each do |workers|
+    break if missing.empty?
+    Pool.new(toolchain, Collector.of(collector), workers, settings.slowdown).run(missing) { baseline.record(_1) }
+    missing = missing.reject { baseline.include?(_1) }
   end
   baseline.results(jobs)
 end
