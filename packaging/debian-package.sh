@@ -8,7 +8,8 @@
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 # shellcheck source=packaging/package.sh
 . "$here/package.sh"
-command -v dpkg-deb dpkg-shlibdeps >/dev/null || fail 'needs dpkg-deb and dpkg-shlibdeps (Debian: apt-get install dpkg-dev)'
+# `type` wants all of them, `command` one.
+type -P dpkg-deb dpkg-shlibdeps >/dev/null || fail 'needs dpkg-deb and dpkg-shlibdeps (Debian: apt-get install dpkg-dev)'
 prefix=/usr/lib/ruby-ashlar
 install_ruby "$prefix"
 mkdir -p "$staged/usr/bin" "$staged/usr/share/man/man1" "$staged/DEBIAN"

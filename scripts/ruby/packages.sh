@@ -6,7 +6,8 @@ BUILD_PACKAGES=(gcc libc6-dev make xz-utils libyaml-dev libffi-dev zlib1g-dev
   libssl-dev libgmp-dev ruby)
 TEST_PACKAGES=(shellcheck python3)
 
-is_debian() { [[ -e /etc/debian_version ]] && command -v dpkg-query apt-get >/dev/null; }
+# `type` wants both, `command` one of them.
+is_debian() { [[ -e /etc/debian_version ]] && type -P dpkg-query apt-get >/dev/null; }
 
 package_installed() {
   [[ $(dpkg-query -W -f '${db:Status-Abbrev}' "$1" 2>/dev/null) == ?i* ]]

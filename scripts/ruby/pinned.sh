@@ -78,7 +78,7 @@ fetch_address() {
   fi
 }
 
-# ensure_fetcher: curl or wget.
+# ensure_fetcher: curl or wget; `command` is content with one.
 ensure_fetcher() {
   ! command -v curl wget >/dev/null || return 0
   is_debian || fail "fetching sources takes curl or wget; install one of them."

@@ -41,7 +41,7 @@ why_no_checkout() { git ls-files >/dev/null 2>&1 || echo 'no git checkout'; }
 why_no_emulator() {
   local program
   [[ $(uname -m) == x86_64 ]] || { echo "this is $(uname -m); the kernels are those for x86_64"; return; }
-  command -v apt-get dpkg >/dev/null || { echo 'this is not Debian, whose packages have the kernels'; return; }
+  type -P apt-get dpkg >/dev/null || { echo 'this is not Debian, whose packages have the kernels'; return; }
   ((EUID != 0)) || return 0
   for program in qemu-system-x86_64 busybox cpio; do
     command -v "$program" >/dev/null ||

@@ -250,6 +250,17 @@ package_has() {
 RUBY_VERSION=4.0.9 package_has "RUBY_VERSION in the environment is a version manager's" 'found ruby-3.4.5-'
 package_has 'behind the command it says what is packed' 'found ruby-4.0.9-' RUBY_VERSION=4.0
 package_has 'and a source does, too' 'found ruby-4.0.9-' "RUBY_SRC=$four"
+# Without dpkg-dev.
+mkdir "$work/programs"
+for folder in /bin /usr/bin; do ln -sf "$folder"/* "$work/programs/"; done
+rm -f "$work/programs/dpkg-shlibdeps"
+printf '#!/bin/sh\n' >"$work/dpkg-deb"
+chmod +x "$work/dpkg-deb"
+ln -sf "$work/dpkg-deb" "$work/programs/dpkg-deb"
+status=0
+answer=$(PATH=$work/programs "$clone/packaging/debian-package.sh" 2>&1) || status=$?
+[[ $status == 2 && $answer == *'apt-get install dpkg-dev'* && $answer != *'found ruby'* ]] || not_so 'a Debian package without dpkg-shlibdeps is refused before anything is built'
+checks=$((checks + 1))
 package_has 'a setting that is none is refused' "'STRIP=no' is no setting" STRIP=no
 
 mkdir "$work/folder"

@@ -94,7 +94,7 @@ PUMA
 # prepare_application: the gems in $gems, and the records in $TRACKER_DATABASE.
 prepare_application() {
   local exports
-  command -v python3 git >/dev/null || fail 'this needs python3 and git.'
+  type -P python3 git >/dev/null || fail 'this needs python3 and git.'
   is_debian || fail 'this needs Debian, whose packages have the gems.'
   ensure_rubies
   release_lock
