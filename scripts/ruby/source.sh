@@ -63,8 +63,10 @@ source_from_tarball() {
   local tarball sha256 folder
   tarball=$(realpath "$1")
   sha256=$(sha256_of "$tarball")
-  check_tarball "$1" "$sha256"
   folder=$SOURCES/tarball-${sha256:0:8}
+  # xz is among them, without which nothing is found in a tarball.
+  [[ -d $folder && -e $TARBALLS/${folder##*/}.contents ]] || ensure_build_packages
+  check_tarball "$1" "$sha256"
   hold_lock "tarball-${sha256:0:8}"
   mkdir -p "$SOURCES" "$TARBALLS"
   [[ -d $folder && -e $TARBALLS/${folder##*/}.contents ]] || make_tree "$folder" "$sha256" "$tarball"

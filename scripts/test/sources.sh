@@ -125,6 +125,13 @@ refuses 'a tree without notes that was changed is noticed' 'gc.c is not as in it
 again
 export RUBY_SRC=$first
 finds 'a tarball that the table has' 3.4.5
+again
+status=0
+# shellcheck disable=SC2016
+answer=$(bash -c 'set -euo pipefail; . "$1/scripts/ruby/rubies.sh"; tar() { fail "unpacked without xz"; }
+  ensure_build_packages() { unset -f tar; }; find_source; echo "found $SOURCE_ID"' - "$clone" 2>&1) || status=$?
+[[ $status == 0 && $answer == *'found ruby-3.4.5-'* ]] || not_so 'what unpacks a tarball is installed first'
+checks=$((checks + 1))
 other=$work/other.tar.gz
 make_tarball "$other" 3.4.5 'int other;'
 RUBY_SRC=$other
