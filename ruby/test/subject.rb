@@ -64,7 +64,7 @@ module Subject
   def serving_malloc = inside? ? {} : { "LD_PRELOAD" => library_path }
 
   # The path of the collector's library, for tests about the file itself.
-  def library_path = File.expand_path("../lib/ruby-gc/librubygc.#{@library}.so", File.dirname(@ruby))
+  def library_path = File.join(config.fetch("modular_gc_dir"), "librubygc.#{@library}.so")
 
   # RbConfig of the Ruby under test.
   def config

@@ -1,6 +1,6 @@
 # Runs in the emulated machine, on Ruby's own collector, and tries Ashlar in its variants. Writes one line for each check,
 # "@ VARIANT|CHECK|ok or FAILED|SECONDS", and what a failed one said before it. The plan is in the environment:
-#   VARIANTS, RUBY, RUBY_INSIDE, LIBRARY (its name for RUBY_GC_LIBRARY), CLAIMS, GROWTH (rounds and what growth.rb prints)
+#   VARIANTS, RUBY, RUBY_INSIDE, LIBRARY (its name for RUBY_GC_LIBRARY), LIBRARY_FILE, CLAIMS, GROWTH (rounds and what growth.rb prints)
 require "io/wait"
 
 CHECKS = __dir__
@@ -13,11 +13,10 @@ Variant = Struct.new(:name, :ruby, :environment, :claims)
 
 def variant(name)
   library = ENV.fetch("LIBRARY")
-  path = File.expand_path("../../lib/ruby-gc/librubygc.#{library}.so", ENV.fetch("RUBY"))
   case name
   when "inside" then Variant.new(name, ENV.fetch("RUBY_INSIDE"), {}, %w[--collector inside])
   when "module" then Variant.new(name, ENV.fetch("RUBY"), { "RUBY_GC_LIBRARY" => library }, [])
-  when "preloaded" then Variant.new(name, ENV.fetch("RUBY"), { "RUBY_GC_LIBRARY" => library, "LD_PRELOAD" => path }, %w[--preload])
+  when "preloaded" then Variant.new(name, ENV.fetch("RUBY"), { "RUBY_GC_LIBRARY" => library, "LD_PRELOAD" => ENV.fetch("LIBRARY_FILE") }, %w[--preload])
   else abort "there is no variant '#{name}'"
   end
 end

@@ -6,17 +6,21 @@ here_machine=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 
 # put_ruby ROOT PROGRAM: without documentation, bundled gems and what only debuggers read.
 put_ruby() {
-  local root=$1 prefix
+  local root=$1 prefix library
   prefix=$(dirname "$(dirname "$2")")
+  library=$prefix/lib/ruby/$("$2" --disable-gems -rrbconfig -e 'print RbConfig::CONFIG["ruby_version"]')
   mkdir -p "$root$prefix/bin" "$root$prefix/lib/ruby"
   cp "$2" "$root$prefix/bin/ruby"
-  cp -a "$prefix/lib/ruby/3.4.0" "$root$prefix/lib/ruby/"
-  rm -rf "$root$prefix/lib/ruby/3.4.0"/{bundler,rdoc,irb,syntax_suggest,prism/translation,ruby_vm/rjit}
-  if [[ -d $prefix/lib/ruby-gc ]]; then
-    mkdir -p "$root$prefix/lib/ruby-gc"
-    cp "$ASHLAR_LIB" "$root$prefix/lib/ruby-gc/"
-  fi
+  cp -a "$library" "$root$prefix/lib/ruby/"
+  rm -rf "$root$library"/{bundler,rdoc,irb,syntax_suggest,prism/translation,ruby_vm/rjit}
   find "$root$prefix" -type f \( -name '*.so' -o -name ruby \) -exec strip --strip-unneeded {} +
+}
+
+# put_collector ROOT: the collector's library at the path where the modular Ruby looks for it, which need not be below its prefix.
+put_collector() {
+  mkdir -p "$1$(dirname "$ASHLAR_LIB")"
+  cp "$ASHLAR_LIB" "$1$ASHLAR_LIB"
+  strip --strip-unneeded "$1$ASHLAR_LIB"
 }
 
 # put_libraries ROOT: all that the programs in it are linked with.
@@ -40,7 +44,7 @@ put_checks() {
   cp -r "$CLONE/ruby/test" "$root/checks/ruby/"
   {
     for name in RUBY RUBY_INSIDE; do printf 'export %s=%q\n' "$name" "${!name}"; done
-    printf 'export LIBRARY=%q CLAIMS=/checks/%q\n' "$ASHLAR_GC_LIBRARY" "$claims"
+    printf 'export LIBRARY=%q LIBRARY_FILE=%q CLAIMS=/checks/%q\n' "$ASHLAR_GC_LIBRARY" "$ASHLAR_LIB" "$claims"
     printf "export VARIANTS='%s'\n" "$variants"
     printf "export GROWTH='%s'\n" "$rounds $("$RUBY_STOCK" --disable-gems "$CLONE/workloads/ruby/growth.rb" "$rounds")"
   } >"$root/checks/plan"
@@ -56,6 +60,7 @@ make_machine() {
   printf 'root:x:0:0::/tmp:/bin/sh\n' >"$root/etc/passwd"
   put_ruby "$root" "$RUBY"
   put_ruby "$root" "$RUBY_INSIDE"
+  put_collector "$root"
   put_libraries "$root"
   put_checks "$root"
   (cd "$root" && find . | cpio --quiet -o -H newc) >"$1/machine.cpio"
