@@ -92,8 +92,8 @@ test-native-gems: ## gems in C compile with the Ruby with Ashlar inside and pass
 	@scripts/test/native-gems.sh $(GEMS)
 release: ## tarballs and Debian packages for Ruby 3.4 and 4.0, amd64 and arm64, with checksums, in build/release; RUBIES=3.4 MACHINES=x86_64
 	@RUBIES="$(RUBIES)" MACHINES="$(MACHINES)" packaging/release.sh
-test-scripts: ## what the scripts promise of sources that are fetched, files that are installed, instructions that are counted, and parts of the tests
-	@scripts/test/sources.sh && scripts/test/install.sh && scripts/test/instructions.sh && scripts/test/parts-test.sh
+test-scripts: ## what the scripts promise of sources that are fetched, files that are installed, measurements, and parts of the tests
+	@scripts/test/sources.sh && scripts/test/install.sh && scripts/test/measuring.sh && scripts/test/parts-test.sh
 test-packages: ## the Debian package, the tarball and an installation are made here, tried and removed (as root); SHARED=yes
 	@packaging/try.sh
 test-journeys: ## what new users do, from nothing on: a Rails application under puma, one in a container, a gem in C, a leak (long); JOURNEYS="gem leak"

@@ -1,12 +1,13 @@
 #!/usr/bin/env bash
-# What the tables of instructions (scripts/bench) promise: a program that fails, or that prints something else on one of
-# the variants, is in no table. Nothing is counted: valgrind and what it runs are stand-ins in a clone of their own.
+# What the scripts that measure (scripts/bench) promise: a program that fails, or that prints something else on one of the
+# variants, is in no table of instructions; two measurements of a clone do not mix; and what was measured before is kept.
+# Nothing is measured: valgrind, the lab and what they run are stand-ins in a clone of their own.
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 checks=0
-mkdir -p "$work"/{bin,scripts/ruby,scripts/mruby,workloads/ruby,build/native/{malloc,ashlar},built/{stock,ashlar}/bin}
+mkdir -p "$work"/{bin,scripts/ruby,scripts/mruby,scripts/lab,workloads/ruby,build/native/{malloc,ashlar},built/{stock,ashlar}/bin}
 cp -r "$here/../bench" "$work/scripts/"
 
 # stand_in FILE: a program that does what standard input says.
@@ -61,7 +62,7 @@ run() {
 # claims CLAIM STATUS WORDS [WORDS THAT ARE NOT SAID]
 claims() {
   [[ $status == "$2" && $answer == *"$3"* && (! ${4-} || $answer != *"$4"*) ]] || {
-    printf 'instructions.sh: %s: not so. The script said (status %s):\n%s\n' "$1" "$status" "$answer" >&2
+    printf 'measuring.sh: %s: not so. The script said (status %s):\n%s\n' "$1" "$status" "$answer" >&2
     exit 1
   }
   checks=$((checks + 1))
@@ -84,4 +85,30 @@ tries() {
 tries instructions.sh 'stock inside' cpu '| cpu | 5 | 5 | 1.000 |'
 tries native-instructions.sh 'glibc ashlar' lists '| lists | 500 | 500 | 1.000 |'
 tries 'mruby.sh --instructions' '' json '| json | 18 | 18 | 1.000 |'
+
+# The lab writes its process into the store that it is told to make, and that another one measured meanwhile.
+stand_in scripts/lab/setup.sh <<E2
+echo "$work/scripts/lab/lab"
+E2
+stand_in scripts/lab/lab <<'E2'
+while [ "$1" != --store ]; do shift; done
+[ ! -e "$2" ] || echo the store is there already
+[ ! -e "$2.measuring" ] || echo another one measures
+echo $$ >"$2"
+touch "$2.measuring"
+sleep 0.3
+rm "$2.measuring"
+[ "$INTERRUPTED" != yes ] || { touch "$2-journal"; exit 130; }
+E2
+measures() { run mruby.sh CURVES=no RECORD= PROGRAMS=trees "$@"; }
+store=$work/build/bench/mruby.ashlar
+measures INTERRUPTED=yes
+interrupted=$(<"$store")
+measures
+claims 'a store of an interrupted run is kept' 0 "the store of the run before is $store.old"
+[[ $(<"$store.old") == "$interrupted" && -e $store.old-journal && ! -e $store-journal ]] || claims 'and it is that one, with its journal' 0 no
+for _ in 1 2; do (measures; claims 'two at once wait for each other' 0 '' 'measures') & done
+wait -n
+wait -n
+checks=$((checks + 2))
 echo "$checks checks passed"
