@@ -2,7 +2,8 @@
 # Makes the Debian package ruby-ashlar: Ruby with Ashlar inside in /usr/lib/ruby-ashlar, and
 # its programs as ruby-ashlar, gem-ashlar and so on; `ashlar` keeps its name. It shares no file with Debian's ruby.
 #   packaging/debian-package.sh [RUBY_VERSION=4.0] [SHARED=yes] [LAZY=no]
-#   apt install ./build/packages/ruby-ashlar_*.deb
+# It prints the path of the file, for
+#   apt install FILE
 # With ASHLAR_MACHINE=aarch64 it is one for arm64. Its dependencies are those that a package of the same
 # version for this machine has: nothing that Debian has installed here names them for arm64.
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)

@@ -2,7 +2,8 @@
 # Makes a tarball of Ruby with Ashlar inside, to be unpacked at the root of machines with the
 # same C library: the Ruby is in /opt/ruby-ashlar then.
 #   packaging/tarball.sh [RUBY_VERSION=4.0] [SHARED=yes] [LAZY=no]
-#   tar -C / -xf build/packages/ruby-*.tar.xz
+# It prints the path of the file, for
+#   tar -C / -xf FILE
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 # shellcheck source=packaging/package.sh
 . "$here/package.sh"

@@ -84,7 +84,7 @@ end
 SPECIFICATION
 }
 
-# bundled_gems NAME...: copies of them; the Rubies under test are built without them.
+# bundled_gems NAME...: copies of them; a Ruby that was built from a checkout lacks them.
 bundled_gems() {
   local name found
   for name in "$@"; do

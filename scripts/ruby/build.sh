@@ -74,8 +74,8 @@ reuse_yjit() {
   done
 }
 
-# Everything but the bundled gems, which a source package may lack and whose
-# installation would go to the network; the common headers too.
+# Part by part: installing all at once would fetch the bundled gems that a source lacks from the network. Those that it has
+# come with the extensions. The common headers too.
 install_ruby() {
   run_logged "$1: install" 60 "$2" make install-bin \
     INSTRUBY_OPTS='--install=lib --install=ext --install=arch --install=hdr'
