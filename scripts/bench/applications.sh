@@ -69,7 +69,8 @@ ensure_jemalloc() {
 # The gems of an application's Gemfile, for the Ruby under test, beside the others in the cache.
 ensure_gems() {
   local gemfile=$1 identity
-  identity=$(printf %s "$gemfile" | cat - "$gemfile" "$gemfile.lock" 2>/dev/null | digest8)
+  # RUBY_STOCK's path names its version and source. There need not be a lock file.
+  identity=$({ printf '%s\n' "$gemfile" "$RUBY_STOCK"; cat "$gemfile" "$gemfile.lock" 2>/dev/null || true; } | digest8)
   export APP_GEM_HOME=$CACHE/applications/gems-$identity
   [[ ! -e $APP_GEM_HOME/finished ]] || return 0
   bundle_install "$RUBY_STOCK" "$gemfile" "$APP_GEM_HOME" 'gems of the application' ||
