@@ -3,8 +3,8 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := help
 # Where nobody has set it, as in a service, the account's own folder.
 export HOME := $(or $(HOME),$(shell unset HOME; echo ~))
-# Where rustup puts cargo, for shells that have not been told.
-export PATH := $(PATH):$(HOME)/.cargo/bin
+# Where rustup puts cargo, for shells that have not been told. Only where it is can another one be too old.
+export PATH := $(or $(if $(wildcard $(HOME)/.cargo/bin/cargo),$(shell HOME='$(HOME)' scripts/ruby/cargo-path.sh)),$(PATH):$(HOME)/.cargo/bin)
 
 # RUBY_VERSION=4.0.5, or a series: which of the versions in scripts/sources.txt. Not from the environment,
 # where images and version managers have a variable of this name that says which Ruby runs.

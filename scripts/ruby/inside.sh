@@ -38,6 +38,7 @@ find_inside() {
     yes) kind=shared ;;
     *) fail "SHARED=$SHARED is not possible; it is yes, for a Ruby with a libruby.so, or no." ;;
   esac
+  check_places
   prepare_cross
   [[ ${SOURCE-} ]] || find_source
   build_ruby "$kind"
@@ -48,6 +49,17 @@ find_inside() {
   find_edits
   [[ ! $INSIDE_EDITS ]] || INSIDE=$INSIDE-lazy
   INSIDE_ARCH_HEADERS=$(dirname "$(dirname "$(find "$INSIDE_BASE/build/.ext/include" -path '*/ruby/config.h')")")
+}
+
+# make_inside OUT PREFIX: the collector and the program. The collectors of all versions are compiled in one folder, so one is made
+# and linked at a time. The lock of this Ruby is kept.
+make_inside() {
+  local kept=$LOCK_DESCRIPTOR
+  hold_lock "inside-$CLONE_LIBRARY"
+  compile_inside_collector
+  link_inside "$@"
+  release_lock
+  LOCK_DESCRIPTOR=$kept
 }
 
 # The collector for this Ruby, apart from that of the module: their headers differ.
@@ -135,6 +147,13 @@ add_files() {
   cp -r "$CLONE/ruby/lib/ashlar" "$1/lib/ruby/site_ruby/"
 }
 
+# compile_launcher SOURCE PROGRAM: a static one has the lowest floor of memory; where no static C library is installed a dynamic
+# one does.
+compile_launcher() {
+  "${CC:-cc}" -O2 -static -o "$2" "$1" 2>/dev/null || "${CC:-cc}" -O2 -o "$2" "$1" >&2 ||
+    fail 'the launcher of ashlar mem does not compile.'
+}
+
 # add_ashlar FOLDER PREFIX: the program `ashlar`, for Python's standard library alone, with its manual and what it starts: the launcher of
 # `ashlar mem`, and what reads dumps for `ashlar retained`. Where this machine's Python is new enough its code is compiled, so that it starts as quickly for
 # users who may not write there.
@@ -145,7 +164,7 @@ add_ashlar() {
   cp "$CLONE/man/ashlar.1" "$1/share/man/man1/"
   tar -C "$CLONE/lab/src" --exclude=__pycache__ -cf - ashlar | tar -C "$place" -xf -
   cp "$CLONE/scripts/lab/ashlar" "$1/bin/ashlar"
-  "${CC:-cc}" -O2 -static -o "$programs/launcher" "$place/ashlar/memory/launcher.c" || fail 'the launcher of ashlar mem does not compile.'
+  compile_launcher "$place/ashlar/memory/launcher.c" "$programs/launcher"
   cargo build --locked --quiet --release -p ashlar-heap-graph --manifest-path "$CLONE/Cargo.toml" --target-dir "$target" >&2 || exit 1
   cp "$target/$CARGO_MADE/ashlar-heap-graph" "$programs/heap-graph"
   ! python3 -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null ||
@@ -201,8 +220,7 @@ ensure_inside() {
   hold_lock "$(basename "$INSIDE")"
   mkdir -p "$INSIDE"
   : >"$INSIDE/log"
-  compile_inside_collector
-  link_inside "$INSIDE/objects" "$INSIDE/prefix"
+  make_inside "$INSIDE/objects" "$INSIDE/prefix"
   if [[ ! $INSIDE/finished -nt $INSIDE_BASE/finished ]]; then
     stage_ruby "$INSIDE/prefix" "$INSIDE/prefix"
   fi

@@ -44,10 +44,9 @@ ensure_rust
 hold_lock "$(basename "$INSIDE")"
 mkdir -p "$INSIDE"
 : >"$INSIDE/log"
-compile_inside_collector
 linked=$INSIDE/install
 [[ ${ASHLAR_REPRODUCIBLE-} != yes ]] || linked=$INSIDE/package
-link_inside "$linked" "$PREFIX"
+make_inside "$linked" "$PREFIX"
 stage_ruby "$INSIDE/staged" "$PREFIX"
 add_program "$linked" "$INSIDE/staged"
 add_files "$INSIDE/staged"

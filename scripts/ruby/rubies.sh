@@ -23,9 +23,18 @@ here_rubies=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 # shellcheck source=scripts/ruby/cross.sh
 . "$here_rubies/cross.sh"
 
+# check_places: Ruby's makefiles, and ours for the Ruby with Ashlar inside, take a blank in a path for its end.
+check_places() {
+  local place
+  for place in "$CLONE" "$CACHE"; do
+    [[ $place != *[[:space:]]* ]] || fail "The path '$place' has a blank, which the makefiles of Ruby cannot have in it; move it elsewhere."
+  done
+}
+
 # The order: the source or the version that the user named, an installed Ruby, the source that scripts/sources.txt names.
 # shellcheck disable=SC2034
 ensure_rubies() {
+  check_places
   prepare_cross
   if [[ ${RUBY_SRC-} || $MACHINE ]] || ! find_installed; then
     find_source

@@ -214,6 +214,14 @@ ASHLAR_RUBY_VERSION=4.2
 builds 'nor where the version is one that the table lacks' 'RUBY_VERSION=4.2 is not in scripts/sources.txt'
 unset ASHLAR_RUBY_VERSION
 
+# Paths with blanks are refused before anything is fetched.
+cp -r "$clone" "$work/a clone"
+status=0
+# shellcheck disable=SC2016
+answer=$(ASHLAR_CACHE=$work/empty bash -c 'set -euo pipefail; . "$1/scripts/ruby/rubies.sh"; ensure_rubies' - "$work/a clone" 2>&1) || status=$?
+[[ $status == 2 && $answer == *"'$work/a clone' has a blank"* && $answer != *$'\n'* && ! -e $work/empty ]] || not_so 'a clone in a path with a blank'
+checks=$((checks + 1))
+
 # What ruby-build runs, as it runs it: packaging/ruby-build, with an installation that only says what it would install.
 mkdir "$clone/packaging"
 cp -r "$here/../../packaging/ruby-build" "$clone/packaging/"
@@ -242,6 +250,21 @@ definition_installs 'its definition for 4.0 takes a source of the user' 4.0-ashl
 RUBY_SRC=$first
 definition_installs 'its definition for 3.4, too; and flags of the user, without those that ruby-build adds' 3.4-ashlar 3.4.5 -Wextra
 unset RUBY_SRC
+
+# cargo_of CLAIM EXPECTED VERSION: the cargo that the makefile's parts find, where another one of that version is on the PATH.
+cargo_of() {
+  mkdir -p "$work/home/.cargo/bin" "$work/rust"
+  printf '#!/bin/sh\necho "rustc 1.90.0 (here)"\n' | tee "$work/home/.cargo/bin/cargo" >"$work/home/.cargo/bin/rustc"
+  printf '#!/bin/sh\necho "rustc %s (here)"\n' "$3" | tee "$work/rust/cargo" >"$work/rust/rustc"
+  chmod +x "$work"/home/.cargo/bin/* "$work"/rust/*
+  status=0
+  # shellcheck disable=SC2016
+  answer=$(HOME=$work/home PATH=$work/rust:$PATH make -C "$clone" --no-print-directory --eval 'which:; @command -v cargo' which 2>&1) || status=$?
+  [[ $answer == "$work/$2" ]] || not_so "$1"
+  checks=$((checks + 1))
+}
+cargo_of 'a cargo of the user is taken' rust/cargo 1.85.0
+cargo_of 'but for one that is too old, where rustup has one' home/.cargo/bin/cargo 1.63.0
 
 # What packages are made of, by an installation that installs nothing: settings stand behind the command.
 cp "$here"/../../packaging/*.sh "$here/../../Cargo.toml" "$clone/packaging/"
