@@ -26,6 +26,17 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 PYTHON = os.path.realpath(sys.executable)
 
 
+def pytest_configure(config):
+    config.addinivalue_line("markers", "rubies: about the Rubies themselves; `make test-inside` runs these with this clone's")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items):
+    for item in items:
+        if "pair" in item.fixturenames:
+            item.add_marker(pytest.mark.rubies)
+
+
 @pytest.fixture
 def ashlar(tmp_path):
     """Run `ashlar`, or for its verbs `ashlar-lab`, in an empty folder; returns the completed process."""

@@ -14,6 +14,7 @@ import pytest
 from ashlar.boot import report
 from ashlar.boot.measure import Boot, Compiling, LoadedFile
 
+pytestmark = pytest.mark.rubies
 RUBY = os.environ.get("RUBY_STOCK") or shutil.which("ruby")
 needs_ruby = pytest.mark.skipif(not RUBY, reason="no Ruby here: neither RUBY_STOCK is set nor ruby on the PATH")
 
