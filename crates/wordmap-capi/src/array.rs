@@ -430,6 +430,29 @@ unsafe fn step_anywhere<A: Array, const AFTER: bool>(
     }
 }
 
+/// The number of indexes from `low` to `high`, both included.
+///
+/// The macros `J1C` and `JLC` take 0 for a failure unless the record says otherwise, and do not
+/// fill the record in before. So an answer of 0 says in it that nothing failed.
+///
+/// # Safety
+/// As [`array_of`]; `error` leads to a record or is null.
+#[inline(always)]
+pub(crate) unsafe fn count<A: Array>(
+    root: *const c_void,
+    low: u64,
+    high: u64,
+    error: *mut JudyError,
+) -> u64 {
+    // SAFETY: `root` is an array or null, `error` leads to a record or is null.
+    unsafe {
+        match array_of::<A>(&root).count(low, high) {
+            0 => fail(error, Errno::None, 0),
+            count => count,
+        }
+    }
+}
+
 /// The `nth` entry, counting from 1.
 ///
 /// # Safety
@@ -565,16 +588,17 @@ macro_rules! functions {
         /// The number of indexes from `low` to `high`, both included.
         ///
         /// # Safety
-        /// As documented for libJudy: `root` is an array or null.
+        /// As documented for libJudy: `root` is an array or null, `error` leads to a
+        /// record or is null.
         #[no_mangle]
         pub unsafe extern "C" fn $count(
             root: *const c_void,
             low: u64,
             high: u64,
-            _error: *mut JudyError,
+            error: *mut JudyError,
         ) -> u64 {
-            // SAFETY: `root` is an array or null.
-            unsafe { array_of::<$array>(&root).count(low, high) }
+            // SAFETY: `root` is an array or null, `error` a record or null.
+            unsafe { array::count::<$array>(root, low, high, error) }
         }
 
         /// The `nth` entry, counting from 1.

@@ -11,6 +11,7 @@ pub(crate) const JERR: c_int = -1;
 #[derive(Clone, Copy)]
 #[repr(i32)]
 pub(crate) enum Errno {
+    None = 0,
     NoMemory = 2,
     NullPointerToArray = 3,
     NullPointerToIndex = 4,
