@@ -3,6 +3,7 @@
  * Built by scripts/heap-capi/test.sh: plain, with the sanitizers, and under valgrind, where
  * SCANS is 0 because a scanned stack has words that nobody has written. */
 #include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -1363,6 +1364,39 @@ CLAIM(a_forked_child_goes_on)
     if (child == 0) _exit(0);
     int status = 1;
     CHECK(waitpid(child, &status, 0) == child && status == 0);
+}
+
+static int threads_go_on;
+
+static void *begin_and_end_threads(void *argument)
+{
+    (void)argument;
+    while (__atomic_load_n(&threads_go_on, __ATOMIC_RELAXED)) ashlar_thread_free(ashlar_thread_new(heap));
+    return NULL;
+}
+
+CLAIM(a_child_goes_on_that_was_forked_while_threads_begin_and_end)
+{
+    begin(NULL);
+    pthread_t others[2];
+    threads_go_on = 1;
+    for (size_t index = 0; index < 2; index++)
+        CHECK(!pthread_create(&others[index], NULL, begin_and_end_threads, NULL));
+    for (int times = 0; times < 50; times++) {
+        ashlar_before_fork(heap);
+        pid_t child = fork();
+        ashlar_after_fork(heap);
+        if (child == 0) {
+            alarm(60); /* ends a child that waits for a thread that it does not have */
+            ashlar_collect(thread, ASHLAR_FULL);
+            /* Not _exit, at which valgrind finds what the other threads were about to free. */
+            kill(getpid(), SIGKILL);
+        }
+        int status = 1;
+        CHECK(waitpid(child, &status, 0) == child && WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
+    }
+    __atomic_store_n(&threads_go_on, 0, __ATOMIC_RELAXED);
+    for (size_t index = 0; index < 2; index++) CHECK(!pthread_join(others[index], NULL));
 }
 
 /* ── Options and looking ─────────────────────────────────────────────────────────── */

@@ -431,8 +431,9 @@ void ashlar_enable(ashlar_heap *heap);
 /* [lock] Gives the pages of empty blocks back to the system now. */
 void ashlar_trim(ashlar_heap *heap);
 
-/* [lock] Around fork, in parent and child. In the child only the calling thread is left:
- * free the other threads' ashlar_thread there. */
+/* [lock] Around fork, in parent and child. Other threads may go on meanwhile, and wait where they
+ * need the heap. In the child only the calling thread is left: free the other threads'
+ * ashlar_thread there. */
 void ashlar_before_fork(ashlar_heap *heap);
 void ashlar_after_fork(ashlar_heap *heap);
 

@@ -8,7 +8,7 @@ use ashlar_heap::{Cell, Space, Trace, WIDTH_MAX_BYTES, WIDTH_MIN_BYTES};
 use crate::tracer::{Inside, TraceWords};
 
 /// `ashlar_number`: where a number lies in a cell.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 #[repr(C)]
 pub(crate) struct Number {
     at: u16,

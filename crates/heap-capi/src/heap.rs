@@ -2,25 +2,36 @@
 
 use std::cell::{Cell as StdCell, RefCell};
 use std::ffi::{c_char, c_void, CStr};
+use std::process;
+use std::sync::MutexGuard;
 
 use ashlar_heap::{os, refusals, CellState, Frozen, Heap, Shared, Stress, RESERVE_BYTES_MIN};
 
 use crate::declared::{Declared, Layouts};
 use crate::error;
 use crate::options::Options;
+use crate::thread::Thread;
 use crate::tracer::{cell_of, pointer};
 use crate::vm::{Callbacks, Vm};
 
 /// `ashlar_heap`.
 pub(crate) struct ProgramHeap {
+    /// What a fork that is under way holds. The first field: some of it belongs to the others.
+    at_fork: RefCell<Option<AtFork>>,
     pub(crate) heap: Heap<'static, Vm>,
     options: StdCell<Options>,
     /// Calls of `ashlar_disable` without their `ashlar_enable`.
     disabled: StdCell<usize>,
-    /// What a fork that is under way holds.
-    at_fork: RefCell<Option<Frozen<'static>>>,
     /// The last field: nothing of the heap is left when it is freed.
     _shared: OwnShared,
+}
+
+/// What a fork holds, so that nothing is in the middle of a change. It is released in this order.
+struct AtFork {
+    _frozen: Frozen<'static>,
+    _threads: MutexGuard<'static, Vec<*const Thread>>,
+    /// The process that forks.
+    process_id: u32,
 }
 
 /// What the heap shares with its threads. A pointer, because the heap has references to it.
@@ -56,10 +67,10 @@ impl ProgramHeap {
         let shared: &'static Shared = unsafe { &*own_shared.0 };
         let vm = Vm::new(callbacks, layouts, shared.space());
         let heap = Box::new(Self {
+            at_fork: RefCell::default(),
             heap: Heap::new(vm, shared, options.heap.pace).map_err(refused)?,
             options: StdCell::new(options),
             disabled: StdCell::new(0),
-            at_fork: RefCell::default(),
             _shared: own_shared,
         });
         heap.apply(options);
@@ -243,13 +254,69 @@ extern "C" fn ashlar_trim(heap: &ProgramHeap) {
 #[no_mangle]
 extern "C" fn ashlar_before_fork(heap: &ProgramHeap) {
     heap.heap.leave_shared_pages();
+    // SAFETY: a heap outlives what it holds at a fork, and stays where it is.
+    let vm: &'static Vm = unsafe { &*std::ptr::from_ref(heap.vm()) };
+    // The list of threads comes first: whoever has it may wait for the other locks.
+    let threads = vm.threads();
     let shared = heap.heap.shared();
-    // Helpers end first: a marking that they take part in may need the other locks.
+    // Helpers end next: a marking that they take part in may need the other locks.
     let helpers = shared.stop_helpers();
-    *heap.at_fork.borrow_mut() = Some(shared.freeze(helpers));
+    *heap.at_fork.borrow_mut() = Some(AtFork {
+        _frozen: shared.freeze(helpers),
+        _threads: threads,
+        process_id: process::id(),
+    });
 }
 
 #[no_mangle]
 extern "C" fn ashlar_after_fork(heap: &ProgramHeap) {
-    drop(heap.at_fork.take());
+    let held = heap.at_fork.take();
+    let is_child = held.is_some_and(|held| held.process_id != process::id());
+    if is_child {
+        heap.heap.begin_in_child();
+    }
+}
+
+/// A heap of a program whose cells refer to nothing.
+#[cfg(test)]
+pub(crate) fn heap_of_leaves() -> Box<ProgramHeap> {
+    let heap = ProgramHeap::new(
+        Callbacks::of_leaves(),
+        Layouts::default(),
+        Options::default(),
+    );
+    heap.expect("a heap")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Runs `work` in a child, of which `heap` is told. Returns what `work` returns.
+    fn in_child(heap: &ProgramHeap, work: impl FnOnce() -> u8) -> i32 {
+        ashlar_before_fork(heap);
+        // SAFETY: the child does only what `work` does, and ends.
+        let child = unsafe { libc::fork() };
+        ashlar_after_fork(heap);
+        if child == 0 {
+            let result = work();
+            // SAFETY: no other thread is in the child.
+            unsafe { libc::_exit(result.into()) };
+        }
+        let mut status = 0;
+        // SAFETY: the status can be written.
+        assert_eq!(unsafe { libc::waitpid(child, &mut status, 0) }, child);
+        assert!(libc::WIFEXITED(status), "{status}");
+        libc::WEXITSTATUS(status)
+    }
+
+    #[test]
+    fn a_child_begins_anew_and_its_parent_goes_on() {
+        let heap = heap_of_leaves();
+        heap.heap.put_off_collection(1 << 30);
+        let nursery_bytes = || heap.heap.pace().nursery_bytes();
+        let before_bytes = nursery_bytes();
+        let begins_anew = in_child(&heap, || u8::from(nursery_bytes() < before_bytes));
+        assert_eq!((begins_anew, nursery_bytes()), (1, before_bytes));
+    }
 }

@@ -87,6 +87,31 @@ impl Callbacks {
     }
 }
 
+#[cfg(test)]
+impl Callbacks {
+    /// Those of a program whose cells refer to nothing.
+    pub(crate) fn of_leaves() -> Self {
+        extern "C" fn trace(_: *mut c_void, _: *mut c_void, _: *mut c_void) {}
+        Self {
+            interface: INTERFACE,
+            bytes: size_of::<Self>() as u32,
+            data: std::ptr::null_mut(),
+            trace: Some(trace),
+            trace_roots: None,
+            trace_anywhere: None,
+            release: None,
+            marked: None,
+            clear_weak: None,
+            wanted_bytes: None,
+            moved: None,
+            moves: false,
+            kind: Number::default(),
+            layouts: std::ptr::null(),
+            layout_count: 0,
+        }
+    }
+}
+
 /// What the collector knows of a C program.
 pub(crate) struct Vm {
     callbacks: Callbacks,

@@ -38,13 +38,10 @@ impl<V: Vm> Heap<'_, V> {
     pub fn inherit(&self) {
         self.leave_caches();
         self.leave_shared_pages();
+        self.begin_in_child();
         let mut state = self.state.borrow_mut();
         state.sweep.lists.forget_available();
         state.inherited = Inherited::default();
-        let fresh_bytes = state.pacing.fresh_bytes();
-        state.pacing.pace.begin_in_child(fresh_bytes);
-        state.pacing.forked.begin_in_child();
-        state.sweep.moves.begin_in_child();
         self.shared.payloads.inherit(self.space());
         for (index, _) in self.space().cell_blocks() {
             let block = self.region().block(index);
@@ -53,6 +50,16 @@ impl<V: Vm> Heap<'_, V> {
             block.add(INHERITED);
             state.inherited.blocks += 1;
         }
+    }
+
+    /// Forgets what held for the parent alone: this process has just been forked, and its CPU time
+    /// begins at 0. For a child that goes on in its parent's blocks; [`Heap::inherit`] does this, too.
+    pub fn begin_in_child(&self) {
+        let mut state = self.state.borrow_mut();
+        let fresh_bytes = state.pacing.fresh_bytes();
+        state.pacing.pace.begin_in_child(fresh_bytes);
+        state.pacing.forked.begin_in_child();
+        state.sweep.moves.begin_in_child();
     }
 
     /// Blocks of cells that this process has from its parent and has not taken over.
