@@ -264,6 +264,75 @@ CLAIM(what_lies_outside_the_heap_is_left_alone)
     CHECK(root->left == &static_node && lasting->right == &static_node && static_node.number == 77);
 }
 
+/* A tagged number whose word lies between the addresses of the heap: in this cell, which is not
+ * kept by that. */
+static void *number_like(void *cell)
+{
+    return (char *)cell + 1;
+}
+
+CLAIM(tagged_words_that_look_like_addresses_in_the_heap_keep_nothing)
+{
+    begin(NULL);
+    struct node *root = NULL;
+    ASHLAR_ROOTS(thread, &root);
+    root = new_node(1);
+    struct node *dies = new_node(2);
+    root->left = number_like(dies);
+    root->weak = number_like(dies);
+    ashlar_collect(thread, ASHLAR_FULL);
+    CHECK(released == 1 && root->left == number_like(dies) && root->weak == number_like(dies));
+}
+
+static void trace_pinned_root(ashlar_tracer *tracer, void *data)
+{
+    ashlar_mark_pinned(tracer, *(void **)data);
+}
+
+CLAIM(what_is_no_cell_is_not_pinned_in_a_collection)
+{
+    static void *root;
+    ashlar_vm vm = nodes();
+    vm.trace_roots = trace_pinned_root;
+    vm.data = &root;
+    begin_with(&vm, NULL);
+    root = number_like(new_node(1));
+    ashlar_collect(thread, ASHLAR_FULL);
+    CHECK(released == 1);
+    root = &static_node;
+    ashlar_collect(thread, ASHLAR_FULL);
+    root = NULL;
+    ashlar_collect(thread, ASHLAR_FULL);
+}
+
+CLAIM(what_is_no_cell_may_be_pinned_and_unpinned)
+{
+    begin(NULL);
+    void *words[] = { NULL, &static_node, number_like(new_node(1)) };
+    for (size_t index = 0; index < 3; index++) CHECK(ashlar_pin(heap, words[index]));
+    ashlar_collect(thread, ASHLAR_COMPACT);
+    CHECK(released == 1);
+    for (size_t index = 0; index < 3; index++) ashlar_unpin(heap, words[index]);
+}
+
+CLAIM(a_tagged_word_that_is_stored_while_cells_are_marked_keeps_nothing)
+{
+    begin(NULL);
+    struct node *list = NULL;
+    ASHLAR_ROOTS(thread, &list);
+    ashlar_disable(heap);
+    struct node *dies = new_node(1);
+    make_list(&list, 400000);
+    ashlar_enable(heap);
+    ashlar_progress progress = ASHLAR_SWEEPING;
+    while (progress == ASHLAR_SWEEPING) progress = ashlar_step(thread, 1);
+    CHECK(progress == ASHLAR_MARKING);
+    ashlar_store(thread, list, &list->right, number_like(dies));
+    while (progress == ASHLAR_MARKING) progress = ashlar_step(thread, 1);
+    CHECK(progress == ASHLAR_MARKED && !ashlar_is_cell(heap, dies));
+    CHECK(length(list) == 400000);
+}
+
 CLAIM(any_address_may_be_asked_whether_it_is_a_cell)
 {
     begin(NULL);

@@ -278,8 +278,8 @@ bool ashlar_is_cell(const ashlar_heap *heap, const void *address);
 
 /* [lock] The write barrier: `parent` now refers to `child`. To be called after every store of a
  * reference into a cell, or into a payload that a cell owns, before the next allocation. Not
- * needed for a cell that has been allocated since the last possible collection, nor for a NULL
- * child or one outside the heap. `parent` is a cell. */
+ * needed for a cell that has been allocated since the last possible collection, nor for what
+ * ashlar_mark_words leaves alone. `parent` is a cell. */
 static inline void ashlar_barrier(ashlar_thread *thread, void *parent, void *child);
 
 /* [lock] The write barrier for any number of stores into `parent`: a copied array, say. */
@@ -343,8 +343,8 @@ typedef struct ashlar_frame {
 static inline void ashlar_push(ashlar_thread *thread, ashlar_frame *frame);
 static inline void ashlar_pop(ashlar_thread *thread, ashlar_frame *frame);
 
-/* [lock] Keeps a cell, where it is, until ashlar_unpin has been called as often. False when
- * there is no memory. */
+/* [lock] Keeps a cell, where it is, until ashlar_unpin has been called as often. What is no cell is
+ * left alone, as in roots. False when there is no memory. */
 bool ashlar_pin(ashlar_heap *heap, void *cell);
 void ashlar_unpin(ashlar_heap *heap, void *cell);
 
@@ -361,9 +361,9 @@ void *ashlar_unlocked(ashlar_thread *thread, void *(*work)(void *argument), void
 
 /* ── Marking, in callbacks ───────────────────────────────────────────────────── */
 
-/* Marks a cell, and returns where it is now: the same address, unless vm.moves. NULL is
- * returned as it is, and so is the address of an object outside the heap, such as one that a
- * compiler laid out. What such an object refers to is not traced. */
+/* Marks a cell, and returns where it is now: the same address, unless vm.moves. NULL and words
+ * that are no multiple of 8 are returned as they are, and so is the address of an object outside
+ * the heap, such as one that a compiler laid out. What such an object refers to is not traced. */
 void *ashlar_mark(ashlar_tracer *tracer, void *cell);
 
 /* Marks what `count` words at `words` refer to, and changes those whose cell has moved.
@@ -371,18 +371,20 @@ void *ashlar_mark(ashlar_tracer *tracer, void *cell);
  * heap are left alone. */
 void ashlar_mark_words(ashlar_tracer *tracer, void *words, size_t count);
 
-/* Marks a cell that must not move in this collection: the reference cannot be changed. */
+/* Marks a cell that must not move in this collection: the reference cannot be changed. Leaves
+ * alone what ashlar_mark_words does. */
 void ashlar_mark_pinned(ashlar_tracer *tracer, void *cell);
 
 /* In trace_roots: marks the cells that any words between two addresses point into. */
 void ashlar_mark_ambiguous(ashlar_tracer *tracer, const void *from, const void *to);
 
-/* In trace and trace_roots: a weak reference, NULL or a cell, is at the address `place`. It does
- * not keep the cell; when the cell dies, vm.clear_weak is called, or NULL is written. The place
- * must stay valid until the cell that has it is traced again or dies. */
+/* In trace and trace_roots: a weak reference is at the address `place`: a cell, or what
+ * ashlar_mark_words leaves alone. It does not keep the cell; when the cell dies, vm.clear_weak is
+ * called, or NULL is written. The place must stay valid until the cell that has it is traced again
+ * or dies. */
 void ashlar_mark_weak(ashlar_tracer *tracer, void *place);
 
-/* In vm.marked: whether a cell has died; false for NULL and for addresses outside the heap. */
+/* In vm.marked: whether a cell has died; false for what ashlar_mark_words leaves alone. */
 bool ashlar_is_dead(ashlar_tracer *tracer, void *cell);
 
 /* ── Finalizers ──────────────────────────────────────────────────────────────── */

@@ -2,8 +2,6 @@
 
 use std::collections::HashMap;
 
-use ashlar_heap::Cell;
-
 use crate::tracer::{each_word, follow, Does, Tracer};
 
 /// `ashlar_frame`.
@@ -20,7 +18,7 @@ pub(crate) struct Roots {
     /// Addresses of variables; `by_address` has the index of each.
     places: Vec<*mut usize>,
     by_address: HashMap<usize, usize>,
-    /// Pinned cells, and how often.
+    /// Pinned words, and how often.
     pins: HashMap<usize, usize>,
 }
 
@@ -71,8 +69,9 @@ impl Roots {
             unsafe { trace_place(place, tracer) };
         }
         for &address in self.pins.keys() {
-            // SAFETY: what is pinned is a cell, and stays.
-            tracer.pin(unsafe { Cell::from_address(address) });
+            if let Some(cell) = tracer.memory.inside.reference(address) {
+                tracer.pin(cell);
+            }
         }
     }
 }

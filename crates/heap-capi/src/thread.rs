@@ -234,9 +234,9 @@ unsafe extern "C" fn ashlar_barrier_slowly(
     child: *mut c_void,
 ) {
     let heap = &thread.heap().heap;
-    if Inside::of(heap.region()).has(child as usize) {
-        // SAFETY: the program passes two cells; the child lies in the heap.
-        unsafe { heap.write_barrier(cell_of(parent), cell_of(child)) };
+    if let Some(child) = Inside::of(heap.region()).reference(child as usize) {
+        // SAFETY: the program passes a cell as the parent; the child is one, too.
+        unsafe { heap.write_barrier(cell_of(parent), child) };
     }
 }
 

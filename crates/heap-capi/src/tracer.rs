@@ -34,14 +34,8 @@ impl Inside {
         }
     }
 
-    /// Whether an object's address is in the heap at all: a program may have static objects, and
-    /// 0 is not in the heap.
-    #[inline(always)]
-    pub(crate) fn has(self, address: usize) -> bool {
-        address.wrapping_sub(self.start) < self.bytes
-    }
-
-    /// The cell that `word` refers to, if `ashlar_mark_words` takes it for a reference.
+    /// The cell that `word` refers to, if it is a reference: 0, tagged words, and addresses of objects
+    /// outside the heap, which a program may have, are none.
     #[inline(always)]
     pub(crate) fn reference(self, word: usize) -> Option<Cell> {
         // The region begins at a multiple of 8. When `word` is no multiple of 8, its offset,
@@ -189,11 +183,11 @@ impl<'a, 'c> Tracer<'a, 'c> {
     }
 
     /// # Safety
-    /// `place` holds 0 or the address of a cell, and stays valid as `ashlar.h` says.
+    /// `place` holds a word and stays valid, as `ashlar.h` says.
     unsafe fn mark_weak(&mut self, place: *mut usize) {
         // SAFETY: the place can be read.
         let word = unsafe { place.read() };
-        if word == 0 {
+        if self.memory.inside.reference(word).is_none() {
             return;
         }
         match &mut self.does {
@@ -231,12 +225,10 @@ pub(crate) unsafe fn follow(inside: Inside, place: *mut usize, does: impl FnOnce
 
 #[no_mangle]
 unsafe extern "C" fn ashlar_mark(tracer: &mut Tracer<'_, '_>, cell: *mut c_void) -> *mut c_void {
-    if !tracer.memory.inside.has(cell as usize) {
-        return cell;
+    match tracer.memory.inside.reference(cell as usize) {
+        Some(cell) => std::ptr::with_exposed_provenance_mut(tracer.mark(cell)),
+        None => cell,
     }
-    // SAFETY: the callback passes a cell, which lies in the heap.
-    let cell = unsafe { cell_of(cell) };
-    std::ptr::with_exposed_provenance_mut(tracer.mark(cell))
 }
 
 #[no_mangle]
@@ -251,9 +243,8 @@ unsafe extern "C" fn ashlar_mark_words(
 
 #[no_mangle]
 unsafe extern "C" fn ashlar_mark_pinned(tracer: &mut Tracer<'_, '_>, cell: *mut c_void) {
-    if tracer.memory.inside.has(cell as usize) {
-        // SAFETY: the callback passes a cell, which lies in the heap.
-        tracer.pin(unsafe { cell_of(cell) });
+    if let Some(cell) = tracer.memory.inside.reference(cell as usize) {
+        tracer.pin(cell);
     }
 }
 
