@@ -24,7 +24,29 @@ extern size_t JudyLMemUsed(const void *array);
 
 typedef struct {
     void *root;
+    /* Bytes of nodes that the collector has been told of, and keys set and deleted since. */
+    size_t told, changes;
 } word_map;
+
+/* Tells the collector what memory the nodes take, which it does not see: they are no memory of
+ * malloc. */
+static void tell_bytes(word_map *map, size_t bytes) {
+    rb_gc_adjust_memory_usage((ssize_t)bytes - (ssize_t)map->told);
+    map->told = bytes;
+    map->changes = 0;
+}
+
+/* Tells the collector again when the map may have become a third larger or smaller: adding up the
+ * bytes of all nodes takes time. */
+static void note_change(word_map *map) {
+    if (++map->changes < 8 || map->changes < map->told / 32) return;
+    tell_bytes(map, JudyLMemUsed(map->root));
+}
+
+static void free_nodes(word_map *map) {
+    JudyLFreeArray(&map->root, NULL);
+    if (map->told) tell_bytes(map, 0);
+}
 
 static void mark_value(uint64_t index, uint64_t *value, void *argument) {
     (void)index;
@@ -47,7 +69,7 @@ static void map_compact(void *data) {
 }
 
 static void map_free(void *data) {
-    JudyLFreeArray(&((word_map *)data)->root, NULL);
+    free_nodes(data);
     ruby_xfree(data);
 }
 
@@ -103,10 +125,12 @@ static VALUE map_get(VALUE self, VALUE key) {
 /* call-seq: map[key] = value */
 static VALUE map_set(VALUE self, VALUE key, VALUE value) {
     rb_check_frozen(self);
-    uint64_t *place = JudyLIns(&get_map(self)->root, to_index(key), NULL);
+    word_map *map = get_map(self);
+    uint64_t *place = JudyLIns(&map->root, to_index(key), NULL);
     if (place == (uint64_t *)UINTPTR_MAX) rb_memerror();
     *place = (uint64_t)value;
     RB_OBJ_WRITTEN(self, Qundef, value);
+    note_change(map);
     return value;
 }
 
@@ -134,6 +158,7 @@ static VALUE map_delete(VALUE self, VALUE key) {
     if (!place) return Qnil;
     VALUE value = (VALUE)*place;
     JudyLDel(&map->root, index, NULL);
+    note_change(map);
     return value;
 }
 
@@ -147,7 +172,7 @@ static VALUE map_is_empty(VALUE self) { return get_map(self)->root ? Qfalse : Qt
 /* call-seq: map.clear -> map */
 static VALUE map_clear(VALUE self) {
     rb_check_frozen(self);
-    JudyLFreeArray(&get_map(self)->root, NULL);
+    free_nodes(get_map(self));
     return self;
 }
 

@@ -2,6 +2,7 @@
 
 # Ashlar::WordMap does what a Hash sorted by key does, whatever the collector
 # does meanwhile: every object it holds survives, moves with it, and is let go.
+require "etc"
 require "minitest/autorun"
 require "objspace"
 require "ashlar/wordmap"
@@ -125,6 +126,15 @@ class WordMapTest < Minitest::Test
     assert_equal 32, ObjectSpace.memsize_of(map) - empty
     assert_operator filled.memsize, :>, 2000 * 8
     assert_operator filled.memsize, :<, 2000 * 12
+  end
+
+  # Nodes are no memory of malloc, so the collector sees only what it is told of.
+  def test_dead_maps_are_collected_in_time
+    resident = -> { File.read("/proc/self/statm").split[1].to_i * Etc.sysconf(Etc::SC_PAGESIZE) }
+    GC.start
+    before = resident.call
+    200.times { Ashlar::WordMap.new.then { |map| 100_000.times { |i| map[i] = i } } }
+    assert_operator resident.call - before, :<, 100 << 20
   end
 
   def test_it_shows_itself
