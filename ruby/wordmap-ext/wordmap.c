@@ -287,11 +287,10 @@ static VALUE map_initialize_copy(VALUE self, VALUE other) {
     return self;
 }
 
-/* call-seq: map == other -> whether it is a WordMap with equal entries */
-static VALUE map_equal(VALUE self, VALUE other) {
-    if (self == other) return Qtrue;
-    if (!rb_typeddata_is_kind_of(other, &map_type)) return Qfalse;
-    if (!rb_equal(map_length(self), map_length(other))) return Qfalse;
+/* Whether two maps of one length have equal entries. As for an Array, two maps that are being
+ * compared already, further out, count as equal. */
+static VALUE have_equal_entries(VALUE self, VALUE other, int is_within) {
+    if (is_within) return Qtrue;
     uint64_t a = 0, b = 0;
     uint64_t *x = JudyLFirst(get_map(self)->root, &a, NULL);
     uint64_t *y = JudyLFirst(get_map(other)->root, &b, NULL);
@@ -302,6 +301,34 @@ static VALUE map_equal(VALUE self, VALUE other) {
     }
     return x == y ? Qtrue : Qfalse;
 }
+
+/* call-seq: map == other -> whether it is a WordMap with equal entries */
+static VALUE map_equal(VALUE self, VALUE other) {
+    if (self == other) return Qtrue;
+    if (!rb_typeddata_is_kind_of(other, &map_type)) return Qfalse;
+    if (!rb_equal(map_length(self), map_length(other))) return Qfalse;
+    return rb_exec_recursive_paired(have_equal_entries, self, other, other);
+}
+
+static VALUE inspect_entries(VALUE self, VALUE argument, int is_within) {
+    (void)argument;
+    if (is_within) return rb_utf8_str_new_cstr("#<Ashlar::WordMap {...}>");
+    VALUE text = rb_utf8_str_new_cstr("#<Ashlar::WordMap {");
+    uint64_t index = 0;
+    uint64_t *place = JudyLFirst(get_map(self)->root, &index, NULL);
+    for (const char *before = ""; place; before = ", ") {
+        VALUE value = (VALUE)*place;
+        rb_str_cat_cstr(text, before);
+        rb_str_append(text, rb_inspect(to_key(index)));
+        rb_str_cat_cstr(text, "=>");
+        rb_str_append(text, rb_inspect(value));
+        place = JudyLNext(get_map(self)->root, &index, NULL);
+    }
+    return rb_str_cat_cstr(text, "}>");
+}
+
+/* call-seq: map.inspect -> String */
+static VALUE map_inspect(VALUE self) { return rb_exec_recursive(inspect_entries, self, Qnil); }
 
 void Init_wordmap(void) {
     VALUE module = rb_define_module("Ashlar");
@@ -332,12 +359,12 @@ void Init_wordmap(void) {
     rb_define_method(class, "nth", map_nth, 1);
     rb_define_method(class, "memsize", map_memsize_method, 0);
     rb_define_method(class, "==", map_equal, 1);
+    rb_define_method(class, "inspect", map_inspect, 0);
+    rb_define_alias(class, "to_s", "inspect");
     rb_eval_string(
         "class Ashlar::WordMap\n"
         "  def keys = each_key.to_a\n"
         "  def values = each_value.to_a\n"
         "  def to_h(&block) = block ? super : each.each_with_object({}) { |(k, v), h| h[k] = v }\n"
-        "  def inspect = \"#<Ashlar::WordMap {#{map { |k, v| \"#{k.inspect}=>#{v.inspect}\" }.join(', ')}}>\"\n"
-        "  alias to_s inspect\n"
         "end\n");
 }

@@ -137,6 +137,17 @@ class WordMapTest < Minitest::Test
     assert_operator resident.call - before, :<, 100 << 20
   end
 
+  def test_a_map_may_contain_itself
+    map, other = Array.new(2) { Ashlar::WordMap.new.tap { |m| m[1] = m; m[2] = [m] } }
+    assert_equal "#<Ashlar::WordMap {1=>#<Ashlar::WordMap {...}>, 2=>[#<Ashlar::WordMap {...}>]}>", map.inspect
+    assert_equal map.inspect, map.to_s
+    assert map == other
+    other[3] = map[3] = 4
+    assert map == other
+    other[3] = 5
+    refute map == other
+  end
+
   def test_it_shows_itself
     assert_equal '#<Ashlar::WordMap {-1=>:a, 4=>"b"}>', Ashlar::WordMap.new.tap { |m| m[4] = "b"; m[-1] = :a }.inspect
     assert_equal({ 1 => 2 }, Ashlar::WordMap.new.tap { |m| m[1] = 2 }.to_h)
