@@ -22,7 +22,7 @@ use crate::tree::{out_of_memory, subtree_bytes, OutOfMemory, Tree};
 use crate::walk::Walk;
 use alloc::vec::Vec;
 use core::iter::Peekable;
-use core::mem::{replace, MaybeUninit};
+use core::mem::{replace, swap, MaybeUninit};
 
 /// Why a map could not be built.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -249,6 +249,34 @@ impl<const V: usize, A: NodeSource> Drop for Builder<'_, V, A> {
     }
 }
 
+/// A tree that is built anew while its old nodes are still there. In the end, which may be a panic
+/// of what supplies the entries, it has the root that is kept, and the nodes below the other one
+/// are released.
+struct Both<'a, const V: usize, A: NodeSource> {
+    tree: &'a mut Tree<V, A>,
+    kept: Edge,
+}
+
+impl<'a, const V: usize, A: NodeSource> Both<'a, V, A> {
+    /// Keeps the tree's root, and leaves the tree empty.
+    fn of(tree: &'a mut Tree<V, A>) -> Self {
+        let kept = replace(&mut tree.root, Edge::NULL);
+        Self { tree, kept }
+    }
+
+    /// Keeps the new root.
+    fn keep_new(mut self) {
+        swap(&mut self.tree.root, &mut self.kept);
+    }
+}
+
+impl<const V: usize, A: NodeSource> Drop for Both<'_, V, A> {
+    fn drop(&mut self) {
+        let other = replace(&mut self.tree.root, self.kept);
+        self.tree.release_subtree(other);
+    }
+}
+
 impl<const V: usize, A: NodeSource> Tree<V, A> {
     /// Fills the tree, which must be empty, with entries in ascending key order. The tree
     /// stays empty when that fails.
@@ -264,20 +292,15 @@ impl<const V: usize, A: NodeSource> Tree<V, A> {
     }
 
     /// Replaces all entries by those that `make` makes of a walk over them, in ascending
-    /// key order. Needs memory for both; without it nothing changes.
+    /// key order. Needs memory for both; without it, or when `make` panics, nothing changes.
     pub(crate) fn rebuild<I: Iterator<Item = (u64, u64)>>(
         &mut self,
         make: impl FnOnce(Pairs<V>) -> I,
     ) -> Result<(), BuildError> {
-        let old = replace(&mut self.root, Edge::NULL);
-        let done = self.build(make(Pairs(Walk::<V>::all(old))));
-        match done {
-            Ok(()) => {
-                self.release_subtree(old);
-            }
-            Err(_) => self.root = old,
-        }
-        done
+        let both = Both::of(self);
+        both.tree.build(make(Pairs(Walk::<V>::all(both.kept))))?;
+        both.keep_new();
+        Ok(())
     }
 
     /// Rebuilds the tree if it takes less memory then. Needs memory for both; without it
@@ -287,13 +310,10 @@ impl<const V: usize, A: NodeSource> Tree<V, A> {
         if !self.root.is_branch() {
             return;
         }
-        let old = replace(&mut self.root, Edge::NULL);
-        let built = self.build(Pairs(Walk::<V>::all(old))).is_ok();
-        if built && subtree_bytes::<V>(self.root) < subtree_bytes::<V>(old) {
-            self.release_subtree(old);
-        } else {
-            let new = replace(&mut self.root, old);
-            self.release_subtree(new);
+        let both = Both::of(self);
+        let built = both.tree.build(Pairs(Walk::<V>::all(both.kept))).is_ok();
+        if built && subtree_bytes::<V>(both.tree.root) < subtree_bytes::<V>(both.kept) {
+            both.keep_new();
         }
     }
 

@@ -6,6 +6,7 @@ use ashlar_wordmap::{OutOfMemory, WordMap, WordSet};
 use std::alloc::{alloc, dealloc, Layout};
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::ptr::NonNull;
 
 /// Hands out each block by itself, checks what comes back, and fails on demand.
@@ -238,6 +239,42 @@ fn building_without_memory_leaves_nothing_behind() {
             );
         }
         loose.verify().unwrap();
+    }
+}
+
+/// The function that chooses values may panic at any key.
+#[test]
+fn a_merge_that_panics_changes_nothing() {
+    let n = amount(3000, 60);
+    for panics_at in [0, 1, n / 2, n - 1] {
+        let source = Strict::default();
+        let mut map = WordMap::new_in(&source);
+        map.extend((0..n).map(|i| (i * 3, !i)));
+        let other: WordMap = (0..n).map(|i| (i * 3, i)).collect();
+        let blocks = source.live.borrow().len();
+        let bytes = map.memory_used();
+        let choose = |key: u64, _, _| {
+            if key < panics_at * 3 {
+                7
+            } else {
+                panic!("at {key}")
+            }
+        };
+        let merged = catch_unwind(AssertUnwindSafe(|| map.merge(&other, choose)));
+        assert!(merged.is_err());
+        assert!(map
+            .iter()
+            .map(|(k, &v)| (k, v))
+            .eq((0..n).map(|i| (i * 3, !i))));
+        assert_eq!(
+            (source.live.borrow().len(), map.memory_used()),
+            (blocks, bytes)
+        );
+        map.verify().unwrap();
+        map.merge(&other, |_, mine, _| mine);
+        assert_eq!(map.len(), other.len());
+        drop(map);
+        assert!(source.live.borrow().is_empty(), "blocks left behind");
     }
 }
 
