@@ -7,11 +7,15 @@
 //! * a *tail* (lowest bit 1): the rest of a string, if only one goes on after the chunk,
 //!   and its value;
 //! * the root of another map (lowest bit 0), for the strings that go on after the chunk.
+//!
+//! Two strings with a long common beginning are below as many maps of one entry as the beginning
+//! has chunks. So nothing here calls itself for a string's next chunk: the stack may be small.
 
 use crate::array::{map_at, Map};
 use crate::error::{fail, Errno, JudyError, JERR, POINTER_ERROR};
 use crate::memory::Shared;
 use std::ffi::{c_int, c_void};
+use std::mem::replace;
 use std::ptr::{from_mut, from_ref, null_mut};
 
 type Slot = *mut *mut c_void;
@@ -35,6 +39,11 @@ fn link(word: u64) -> Link {
     } else {
         Link::Map
     }
+}
+
+/// The link to a tail.
+fn link_to(tail: *mut Tail) -> u64 {
+    tail.expose_provenance() as u64 | 1
 }
 
 /// The map whose root word is at `slot`.
@@ -117,7 +126,7 @@ unsafe fn free_tail(tail: *mut Tail) -> usize {
     }
 }
 
-/// Finds or inserts a string in a map; `None` when there is no memory.
+/// Finds or inserts a string in a map; `None` when there is no memory, and nothing has changed.
 ///
 /// # Safety
 /// `text` must lead to a NUL-terminated string.
@@ -136,46 +145,112 @@ unsafe fn insert(mut map: &mut Map, mut text: *const u8) -> Option<*mut u64> {
                     map.remove(here);
                     return None;
                 };
-                *slot = tail.expose_provenance() as u64 | 1;
+                *slot = link_to(tail);
                 return Some(&raw mut (*tail).value);
             }
             if let Link::Tail(tail) = link(*slot) {
                 if libc::strcmp(tail_text(tail).cast(), text.cast()) == 0 {
                     return Some(&raw mut (*tail).value);
                 }
-                *slot = push_down(tail)?;
+                let (root, value) = split(tail, text)?;
+                *slot = root;
+                libc::free(tail.cast());
+                return Some(value);
             }
             map = inner(slot);
         }
     }
 }
 
-/// Makes a map of one string from a tail; returns the map's root.
+/// Makes a map of the string that a tail has and of `text`, another one. Returns the map's root, and
+/// the address of the value of `text`. `None` when there is no memory; the tail is as it was in
+/// either case.
 ///
 /// # Safety
-/// `tail` must be live; it is freed unless the result is `None`.
-unsafe fn push_down(tail: *mut Tail) -> Option<u64> {
-    // SAFETY: the tail is live, and its text ends with NUL; no chunk after the end is
-    // read.
+/// `tail` must be live; `text` must lead to a NUL-terminated string.
+unsafe fn split(tail: *mut Tail, text: *const u8) -> Option<(u64, *mut u64)> {
+    let mut root = 0;
+    // SAFETY: both texts end with NUL, and no chunk after an end is read. The root is that of a map
+    // made here, or 0, and what has been made goes when there is no memory for the rest.
     unsafe {
-        let mut root = 0u64;
-        let map = inner(&mut root);
-        let text = tail_text(tail);
-        let (here, last) = chunk(text);
-        let slot = from_mut(map.try_place(here).ok()?);
-        if last {
-            *slot = (*tail).value;
-        } else {
-            let Some(shorter) = new_tail(text.add(8)) else {
-                map.remove(here);
-                return None;
-            };
-            (*shorter).value = (*tail).value;
-            *slot = shorter.expose_provenance() as u64 | 1;
+        let old = tail_text(tail);
+        let common = common_bytes(old, text);
+        let mut levels = (0..common).step_by(8).rev();
+        let value = place_two(&mut root, (*tail).value, old.add(common), text.add(common))
+            .filter(|_| levels.all(|at| put_below(chunk(old.add(at)).0, &mut root)));
+        if value.is_none() {
+            free_map(inner(&mut root));
         }
-        free_tail(tail);
-        Some(root)
+        Some((root, value?))
     }
+}
+
+/// How many bytes two strings have in common at their beginnings, in whole chunks.
+///
+/// # Safety
+/// Both must be NUL-terminated, and not the same.
+unsafe fn common_bytes(one: *const u8, other: *const u8) -> usize {
+    let mut common = 0;
+    // SAFETY: the strings differ, so they do not end with these chunks.
+    while unsafe { chunk(one.add(common)) == chunk(other.add(common)) } {
+        common += 8;
+    }
+    common
+}
+
+/// Puts two strings, which differ in their first chunk, into the map of a root, which must be 0.
+/// Returns the address of the value of `new`, which is 0; `None` when there is no memory.
+///
+/// # Safety
+/// Both texts must be NUL-terminated.
+unsafe fn place_two(
+    root: &mut u64,
+    old_value: u64,
+    old: *const u8,
+    new: *const u8,
+) -> Option<*mut u64> {
+    // SAFETY: the root is 0, which is that of an empty map; both texts end with NUL.
+    unsafe {
+        let map = inner(root);
+        *place_alone(map, old)? = old_value;
+        place_alone(map, new)
+    }
+}
+
+/// Puts a string into a map that has no string with its first chunk. Returns the address of its
+/// value, which is 0; `None` when there is no memory.
+///
+/// # Safety
+/// `text` must lead to a NUL-terminated string.
+unsafe fn place_alone(map: &mut Map, text: *const u8) -> Option<*mut u64> {
+    // SAFETY: no chunk after the string's end is read.
+    unsafe {
+        let (here, last) = chunk(text);
+        if last {
+            return map.try_place(here).ok().map(from_mut);
+        }
+        let tail = new_tail(text.add(8))?;
+        if map.try_insert(here, link_to(tail)).is_err() {
+            libc::free(tail.cast());
+            return None;
+        }
+        Some(&raw mut (*tail).value)
+    }
+}
+
+/// Makes a map with one entry, for `chunk`, of which the map at `root` becomes the value, and sets
+/// `root` to the new one. Returns false when there is no memory.
+///
+/// # Safety
+/// `root` must hold the root of a map.
+unsafe fn put_below(chunk: u64, root: &mut u64) -> bool {
+    let mut above = 0;
+    // SAFETY: 0 is the root of an empty map.
+    let is_done = unsafe { inner(&mut above).try_insert(chunk, *root).is_ok() };
+    if is_done {
+        *root = above;
+    }
+    is_done
 }
 
 /// # Safety
@@ -215,18 +290,77 @@ unsafe fn free_link(slot: *mut u64) -> usize {
     }
 }
 
+/// Frees a map and all below it; returns the bytes. Needs no memory, and as much stack for deep maps
+/// as for flat ones.
+///
 /// # Safety
 /// All links of `map` must be live; what they lead to is freed.
 unsafe fn free_map(map: &mut Map) -> usize {
-    let mut bytes = map.memory_used();
-    for (key, value) in map.iter_mut() {
-        if !is_last(key) {
-            // SAFETY: the values of chunks without an end are links.
-            bytes += unsafe { free_link(value) };
+    let mut waiting = Waiting {
+        latest: 0,
+        bytes: 0,
+    };
+    // SAFETY: the caller's contract. Each map is freed once all its links have been followed.
+    unsafe {
+        for (key, value) in map.iter_mut() {
+            waiting.take(key, *value);
+        }
+        waiting.bytes += map.clear_and_count();
+        while let Some(mut root) = waiting.pop() {
+            let map = inner(&mut root);
+            for (key, value) in map.iter_mut().skip(1) {
+                waiting.take(key, *value);
+            }
+            waiting.bytes += map.clear_and_count();
         }
     }
-    map.clear();
-    bytes
+    waiting.bytes
+}
+
+/// Maps that are to be freed, in a list: the first value of each, which has been freed already, is
+/// the root of the next one.
+struct Waiting {
+    /// The root of the map that was put here last; 0 for none.
+    latest: u64,
+    /// The bytes of all that has been freed.
+    bytes: usize,
+}
+
+impl Waiting {
+    /// Frees what an entry of a map leads to, or puts it on the list.
+    ///
+    /// # Safety
+    /// A value of a chunk without an end must be a live link, and nobody may follow it any more.
+    unsafe fn take(&mut self, mut key: u64, mut value: u64) {
+        // SAFETY: the caller's contract; a map that a link leads to is not empty.
+        unsafe {
+            // The first value of a map may be a map, too.
+            while !is_last(key) {
+                if let Link::Tail(tail) = link(value) {
+                    self.bytes += free_tail(tail);
+                    return;
+                }
+                let mut root = value;
+                let Some((first, place)) = inner(&mut root).iter_mut().next() else {
+                    return;
+                };
+                (key, value) = (first, replace(place, self.latest));
+                self.latest = root;
+            }
+        }
+    }
+
+    /// Takes a map off the list, and returns its root.
+    ///
+    /// # Safety
+    /// The list must be as [`Waiting`] says.
+    unsafe fn pop(&mut self) -> Option<u64> {
+        let mut root = self.latest;
+        // SAFETY: 0, which is that of an empty map, or the root of a map on the list.
+        let (_, rest) = unsafe { inner(&mut root).first_key_value()? };
+        self.latest = *rest;
+        Some(root)
+    }
 }
 
 /// The direction in which the nearest string is looked for.
@@ -236,38 +370,114 @@ enum Way {
     Down,
 }
 
+/// A map on the way to a string.
+#[derive(Clone, Copy)]
+struct Level<'a> {
+    map: &'a Map,
+    /// The chunk by which the way goes on.
+    chunk: u64,
+    /// Where the string has it.
+    text: *mut u8,
+}
+
+impl Level<'_> {
+    /// The nearest entry beside the chunk, and the address of its value.
+    fn beside(&self, way: Way) -> Option<Beside> {
+        let found = match way {
+            Way::Up => self.map.after(self.chunk),
+            Way::Down => self.map.at_or_before(self.chunk.checked_sub(1)?),
+        };
+        found.map(|(chunk, value)| Beside {
+            chunk,
+            value: from_ref(value).cast_mut(),
+            text: self.text,
+        })
+    }
+}
+
+/// An entry beside the way to a string.
+struct Beside {
+    chunk: u64,
+    value: *mut u64,
+    /// Where its chunk is to be written.
+    text: *mut u8,
+}
+
+/// The levels of a way. The deepest one that has an entry beside the way is wanted. It is most
+/// often among the last few, so an earlier one is looked at only when more than these follow.
+struct Levels<'a> {
+    way: Way,
+    last: [Option<Level<'a>>; LEVELS_KEPT],
+    count: usize,
+    /// What lies beside the deepest of the others.
+    above: Option<Beside>,
+}
+
+const LEVELS_KEPT: usize = 8;
+
+impl<'a> Levels<'a> {
+    fn new(way: Way) -> Self {
+        Self {
+            way,
+            last: [None; LEVELS_KEPT],
+            count: 0,
+            above: None,
+        }
+    }
+
+    fn push(&mut self, level: Level<'a>) {
+        let place = &mut self.last[self.count % LEVELS_KEPT];
+        if let Some(beside) = place.replace(level).and_then(|old| old.beside(self.way)) {
+            self.above = Some(beside);
+        }
+        self.count += 1;
+    }
+
+    /// The entry beside the way at the deepest level that has one.
+    fn deepest(self) -> Option<Beside> {
+        let kept = self.count.saturating_sub(LEVELS_KEPT)..self.count;
+        let mut levels = kept.rev().map(|number| self.last[number % LEVELS_KEPT]);
+        let found = levels.find_map(|level| level?.beside(self.way));
+        found.or(self.above)
+    }
+}
+
 /// Finds the nearest string to `text` in `map`, which may be `text` itself when
-/// `same_counts`; returns the address of its value. The string is written over `text`,
-/// deepest chunk first, so that `text` is read before it is overwritten.
+/// `same_counts`; returns the address of its value. The string is written over `text` from
+/// the chunk on in which they differ.
 ///
 /// # Safety
 /// `text` must lead to a NUL-terminated string with room for any string of the array.
-unsafe fn near(map: &Map, text: *mut u8, way: Way, same_counts: bool) -> Option<*mut u64> {
+unsafe fn near(mut map: &Map, mut text: *mut u8, way: Way, same_counts: bool) -> Option<*mut u64> {
+    let mut levels = Levels::new(way);
     // SAFETY: the string ends with the chunk that contains its end, and no chunk after
     // that is read; values of other chunks are links. The caller guarantees room for
     // what is written.
     unsafe {
-        let (here, last) = chunk(text);
-        if let Some(value) = map.get(here) {
-            let slot = from_ref(value).cast_mut();
-            let found = if last {
-                same_counts.then_some(slot)
-            } else {
-                match link(*slot) {
-                    Link::Tail(tail) => near_tail(tail, text.add(8), way, same_counts),
-                    Link::Map => near(inner(slot), text.add(8), way, same_counts),
+        loop {
+            let (chunk, last) = chunk(text);
+            let here = Level { map, chunk, text };
+            if let Some(value) = map.get(chunk) {
+                let slot = from_ref(value).cast_mut();
+                if last && same_counts {
+                    return Some(slot);
                 }
-            };
-            if found.is_some() {
-                return found;
+                if !last {
+                    text = text.add(8);
+                    let Link::Tail(tail) = link(*slot) else {
+                        levels.push(here);
+                        map = inner(slot);
+                        continue;
+                    };
+                    let found = near_tail(tail, text, way, same_counts);
+                    if found.is_some() {
+                        return found;
+                    }
+                }
             }
+            let beside = here.beside(way).or_else(|| levels.deepest())?;
+            return Some(end_of(beside.chunk, beside.value, beside.text, way));
         }
-        let beside = match way {
-            Way::Up => map.after(here),
-            Way::Down => map.at_or_before(here.checked_sub(1)?),
-        };
-        let (chunk, value) = beside?;
-        Some(end_of(chunk, from_ref(value).cast_mut(), text, way))
     }
 }
 
