@@ -229,7 +229,8 @@ typedef struct ashlar_vm {
  * Several threads mark what has a layout, or what trace_anywhere traces. With a space_overhead that
  * is a number, collections depend on nothing but the program's bytes.
  *
- * NULL when an option, a layout or the callbacks are wrong, or the system refuses memory. */
+ * NULL when an option, a layout or the callbacks are wrong, or the system refuses address space or
+ * pages. Where malloc has no memory for a few kilobytes more, the process ends here. */
 ashlar_heap *ashlar_heap_new(const ashlar_vm *vm, const char *options);
 
 /* [lock] Changes options of a heap: any but barriers and reserve. False, and
@@ -252,7 +253,8 @@ ashlar_thread *ashlar_thread_new(ashlar_heap *heap);
  * never allocated a cell.) */
 void ashlar_thread_free(ashlar_thread *thread);
 
-/* [any] The calling thread's latest error, in one line; "" when there was none. */
+/* [any] The calling thread's latest error, in one line of at most 1023 bytes; "" when there was
+ * none. The next error overwrites it. */
 const char *ashlar_error(void);
 
 /* ── Cells ───────────────────────────────────────────────────────────────────── */

@@ -35,7 +35,7 @@ fn pointer_or_note(payload: Result<NonNull<u8>, OutOfMemory>, bytes: usize) -> *
     match payload {
         Ok(payload) => payload.as_ptr().cast(),
         Err(OutOfMemory) => {
-            error::note(format!("memory is out: no payload of {bytes} bytes"));
+            error::note(format_args!("memory is out: no payload of {bytes} bytes"));
             null_mut()
         }
     }

@@ -7,7 +7,7 @@ use std::mem::MaybeUninit;
 use std::ptr::{null, null_mut, NonNull};
 
 use ashlar_heap::driver::Wanted;
-use ashlar_heap::{Allocation, AllocationCache, Arena, CellState, ThreadCache, Urgency};
+use ashlar_heap::{os, Allocation, AllocationCache, Arena, CellState, ThreadCache, Urgency};
 use ashlar_heap::{ARENA_COUNT, WIDTH_COUNT, WIDTH_MAX_BYTES, WIDTH_MIN_BYTES};
 
 use crate::error;
@@ -97,16 +97,14 @@ impl Thread {
         result
     }
 
-    fn allocation_cache(&self, heap: &ProgramHeap) -> NonNull<AllocationCache<'static>> {
-        match self.cache.get() {
-            Some(cache) => cache,
-            None => {
-                let cache = heap.heap.new_cache();
-                self.cache.set(Some(cache));
-                self.cells.set(cache.as_ptr().cast());
-                cache
-            }
+    /// `None` when there is no memory for it.
+    fn allocation_cache(&self, heap: &ProgramHeap) -> Option<NonNull<AllocationCache<'static>>> {
+        if self.cache.get().is_none() {
+            let cache = heap.heap.try_new_cache().ok()?;
+            self.cache.set(Some(cache));
+            self.cells.set(cache.as_ptr().cast());
         }
+        self.cache.get()
     }
 
     /// Gives up what the thread allocates from.
@@ -143,11 +141,12 @@ fn free_arena(threads: &[*const Thread]) -> Arena {
 #[no_mangle]
 extern "C" fn ashlar_thread_new(heap: &ProgramHeap) -> *const Thread {
     let mut threads = heap.vm().threads();
-    if threads.try_reserve(1).is_err() {
-        error::note("ashlar_thread_new: no memory");
+    let thread = Thread::new_in(heap, free_arena(&threads));
+    let (Ok(()), Ok(thread)) = (threads.try_reserve(1), os::boxed(thread)) else {
+        error::note("memory is out: no thread");
         return null();
-    }
-    let thread = Box::into_raw(Box::new(Thread::new_in(heap, free_arena(&threads))));
+    };
+    let thread = Box::into_raw(thread);
     threads.push(thread);
     thread
 }
@@ -189,7 +188,9 @@ extern "C" fn ashlar_new_without_barrier(thread: &Thread, bytes: usize) -> *mut 
 
 fn allocate(thread: &Thread, bytes: usize, state: CellState) -> *mut c_void {
     let heap = thread.heap();
-    let cache = thread.allocation_cache(heap);
+    let Some(cache) = thread.allocation_cache(heap) else {
+        return no_memory_for(bytes);
+    };
     heap.vm().current.set(thread);
     // SAFETY: the cache is this thread's, which holds the program's lock.
     let outcome = unsafe {
@@ -210,14 +211,21 @@ fn allocate(thread: &Thread, bytes: usize, state: CellState) -> *mut c_void {
         Allocation::Allocated(cell) => {
             // SAFETY: the cell is fresh; it has `bytes`, and as every cell `WIDTH_MIN_BYTES`.
             unsafe { pointer(cell).write_bytes(0, bytes.max(WIDTH_MIN_BYTES)) };
-            return pointer(cell);
+            pointer(cell)
         }
-        Allocation::TooLarge => error::note(format!(
-            "{bytes} bytes do not fit into a cell (at most {WIDTH_MAX_BYTES}): let the cell own a \
+        Allocation::TooLarge => {
+            error::note(format_args!(
+                "{bytes} bytes do not fit into a cell (at most {WIDTH_MAX_BYTES}): let the cell own a \
              payload (ashlar_payload_new)"
-        )),
-        _ => error::note(format!("memory is out: no cell of {bytes} bytes")),
+            ));
+            null_mut()
+        }
+        _ => no_memory_for(bytes),
     }
+}
+
+fn no_memory_for(cell_bytes: usize) -> *mut c_void {
+    error::note(format_args!("memory is out: no cell of {cell_bytes} bytes"));
     null_mut()
 }
 
@@ -244,4 +252,33 @@ unsafe extern "C" fn ashlar_barrier_slowly(
 unsafe extern "C" fn ashlar_barrier_all_slowly(thread: &Thread, parent: *mut c_void) {
     // SAFETY: the program passes a cell.
     unsafe { thread.heap().heap.write_barrier_all(cell_of(parent)) };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::heap::heap_of_leaves;
+    use crate::refusing_allocator::while_memory_is_refused;
+
+    #[test]
+    fn where_memory_is_refused_there_is_a_line_in_the_place_of_a_thread_or_a_cell() {
+        let heap = heap_of_leaves();
+        // So that the list of threads has room.
+        // SAFETY: threads come from boxes, and this one is not used again.
+        let free = |thread: *const Thread| unsafe {
+            ashlar_thread_free(Some(Box::from_raw(thread.cast_mut())));
+        };
+        free(ashlar_thread_new(&heap));
+        while_memory_is_refused(|| assert!(ashlar_thread_new(&heap).is_null()));
+        assert_eq!(error::latest(), "memory is out: no thread");
+
+        // SAFETY: the thread lives until it is freed below.
+        let thread = unsafe { &*ashlar_thread_new(&heap) };
+        while_memory_is_refused(|| assert!(ashlar_new_slowly(thread, 40).is_null()));
+        assert_eq!(error::latest(), "memory is out: no cell of 40 bytes");
+        assert!(!ashlar_new_slowly(thread, 40).is_null());
+        while_memory_is_refused(|| assert!(ashlar_new_slowly(thread, 1025).is_null()));
+        assert!(error::latest().starts_with("1025 bytes do not fit into a cell"));
+        free(thread);
+    }
 }

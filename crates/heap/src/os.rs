@@ -6,6 +6,7 @@
 //!
 //! Each call may be refused, by the system or by a test ([`crate::refusals`]).
 
+use std::alloc::Layout;
 use std::ops::Range;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -31,6 +32,19 @@ pub fn page_bytes() -> usize {
 /// The system refused memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Refused;
+
+/// A box with `value`; an error where the allocator has no memory, and `Box::new` would end the
+/// process.
+pub fn boxed<T>(value: T) -> Result<Box<T>, Refused> {
+    const { assert!(size_of::<T>() > 0) };
+    // SAFETY: the layout is not empty. It is that of a box, whose memory is the allocator's, too.
+    unsafe {
+        let block = std::alloc::alloc(Layout::new::<T>()).cast::<T>();
+        let block = NonNull::new(block).ok_or(Refused)?;
+        block.write(value);
+        Ok(Box::from_raw(block.as_ptr()))
+    }
+}
 
 /// A range of reserved address space; dropping it gives the range back.
 #[derive(Debug)]

@@ -1,5 +1,6 @@
 //! Allocating cells: from a cache's run, or from the next block with free runs.
 
+use std::alloc::{handle_alloc_error, Layout};
 use std::ptr::NonNull;
 
 use super::{Allocation, Heap, Urgency};
@@ -9,6 +10,7 @@ use crate::layout::block::BlockIndex;
 use crate::layout::cell_state::CellState;
 use crate::layout::kind::Kind;
 use crate::layout::width::WidthIndex;
+use crate::os::{self, Refused};
 use crate::sweep::free_cells::poison_block;
 use crate::vm::Vm;
 use crate::work_budget::WorkBudget;
@@ -155,9 +157,18 @@ impl<'shared, V: Vm> Heap<'shared, V> {
     /// that keeps the pointer, and makes a reference for each call of [`Heap::allocate`], keeps
     /// the promise.
     pub fn new_cache(&self) -> NonNull<AllocationCache<'shared>> {
-        let cache = NonNull::from(Box::leak(Box::new(AllocationCache::new(self.space()))));
-        self.state.borrow_mut().caches.push(cache);
-        cache
+        let cache = self.try_new_cache();
+        cache.unwrap_or_else(|_| handle_alloc_error(Layout::new::<AllocationCache<'_>>()))
+    }
+
+    /// [`Heap::new_cache`], or an error when there is no memory.
+    pub fn try_new_cache(&self) -> Result<NonNull<AllocationCache<'shared>>, Refused> {
+        let cache = os::boxed(AllocationCache::new(self.space()))?;
+        let caches = &mut self.state.borrow_mut().caches;
+        caches.try_reserve(1).map_err(|_| Refused)?;
+        let cache = NonNull::from(Box::leak(cache));
+        caches.push(cache);
+        Ok(cache)
     }
 
     /// Ends a cache.
