@@ -19,13 +19,14 @@ counters! { pub(crate) Ruby, Kept, |heap|
     SWEEP_NS "ns" "CPU time of the collector spent sweeping" = heap.vm().clocks.sweep_ns.get();
     ALLOCATED_PAGES "blocks"
         "blocks that hold cells; from Ruby 4.0 on, empty ones that have memory as well"
-        = C::CELL_BLOCKS.value(heap) + allocated_empty_pages(heap);
+        = C::CELL_BLOCKS.value(heap) + from_ruby_4_0(C::SPARE_BLOCKS.value(heap));
     TAKEN_PAGES "blocks"
         "blocks that cells took so far; from Ruby 4.0 on, also those that became empty and had memory"
-        = C::TAKEN_BLOCKS.value(heap) + allocated_empty_pages(heap) + past_empty_pages(heap);
+        = C::TAKEN_BLOCKS.value(heap)
+            + from_ruby_4_0(C::SPARE_BLOCKS.value(heap) + C::PAST_SPARE_BLOCKS.value(heap));
     GIVEN_PAGES "blocks"
         "blocks that cells gave back so far; from Ruby 4.0 on, also those that were empty and had memory"
-        = C::GIVEN_BLOCKS.value(heap) + past_empty_pages(heap);
+        = C::GIVEN_BLOCKS.value(heap) + from_ruby_4_0(C::PAST_SPARE_BLOCKS.value(heap));
     FINAL_CELLS "cells" "0: a cell is freed before its finalizer runs" = 0u64;
     READ_BARRIER_FAULTS "faults" "0: there is no read barrier" = 0u64;
     WAITING_FINALIZERS "finalizers" "finalizers of dead objects that have not run yet"
@@ -38,22 +39,12 @@ counters! { pub(crate) Ruby, Summed, |heap|
         = allocatable_cells(heap);
 }
 
-/// Empty blocks that Ruby counts as allocated pages: from Ruby 4.0 on, all that have
-/// memory.
-fn allocated_empty_pages(heap: &Heap<'_, Ruby>) -> u64 {
-    if cfg!(ruby = "4.0") {
-        C::SPARE_BLOCKS.value(heap)
-    } else {
-        0
-    }
-}
-
-/// How often a block has ceased to be one of those.
-fn past_empty_pages(heap: &Heap<'_, Ruby>) -> u64 {
-    if cfg!(ruby = "4.0") {
-        C::PAST_SPARE_BLOCKS.value(heap)
-    } else {
-        0
+/// What is counted of empty blocks: Ruby counts those that have memory as allocated pages from 4.0
+/// on.
+fn from_ruby_4_0(blocks: u64) -> u64 {
+    match cfg!(ruby = "4.0") {
+        true => blocks,
+        false => 0,
     }
 }
 

@@ -203,26 +203,30 @@ lazy_claim "code that waits gives the same answers with ZJIT, which may look at 
   ruby_ok with_kinds("ROUNDS = 5\n" + SAME_ANSWERS), "--zjit", "--zjit-call-threshold=2" if Subject.has?("ZJIT")
 end
 
+# An object whose method `f` has been called once less often than ZJIT waits for. Its next call compiles it and `g`, and that looks at
+# `ext_method`, which waits.
+ALMOST_COMPILED = LAZY + <<~'RUBY'
+  from_binary("class Integer; def ext_method = self + 1; end").eval
+  class K
+    def g(x) = x ? 1.ext_method : 0
+    def f(x) = g(x)
+    def shallow = f(nil)
+    def deep
+      a=1;b=2;c=3;d=4;e=5;h=6;i=7;j=8;k=9;l=10;m=11;n0=12;n1=13;n=14;o=15;p=16;q=17;r=18;s=19;t=20
+      f(nil)
+      [a,b,c,d,e,h,i,j,k,l,m,n0,n1,n,o,p,q,r,s,t]
+    end
+  end
+  object = K.new
+  i = 0
+  while i < 29
+    object.shallow
+    i += 1
+  end
+RUBY
+
 lazy_claim "code that ZJIT looks at when it compiles what it calls leaves the caller's variables alone", ruby: "4.0" do
-  ruby_ok LAZY + <<~'RUBY', "--zjit" if Subject.has?("ZJIT")
-    from_binary("class Integer; def ext_method = self + 1; end").eval
-    class K
-      def g(x) = x ? 1.ext_method : 0
-      def f(x) = g(x)
-      def shallow = f(nil)
-      def deep
-        a=1;b=2;c=3;d=4;e=5;h=6;i=7;j=8;k=9;l=10;m=11;n0=12;n1=13;n=14;o=15;p=16;q=17;r=18;s=19;t=20
-        f(nil)
-        [a,b,c,d,e,h,i,j,k,l,m,n0,n1,n,o,p,q,r,s,t]
-      end
-    end
-    object = K.new
-    i = 0
-    # One call less than ZJIT waits for.
-    while i < 29
-      object.shallow
-      i += 1
-    end
+  ruby_ok ALMOST_COMPILED + <<~'RUBY', "--zjit" if Subject.has?("ZJIT")
     found = object.deep
     abort found.inspect unless found == [*1..20]
     puts "ok"
@@ -230,19 +234,7 @@ lazy_claim "code that ZJIT looks at when it compiles what it calls leaves the ca
 end
 
 lazy_claim "code that ZJIT looks at in the first frame of a thread does no harm", ruby: "4.0" do
-  ruby_ok LAZY + <<~'RUBY', "--zjit" if Subject.has?("ZJIT")
-    from_binary("class Integer; def ext_method = self + 1; end").eval
-    class K
-      def g(x) = x ? 1.ext_method : 0
-      def f(x) = g(x)
-      def shallow = f(nil)
-    end
-    object = K.new
-    i = 0
-    while i < 29
-      object.shallow
-      i += 1
-    end
+  ruby_ok ALMOST_COMPILED + <<~'RUBY', "--zjit" if Subject.has?("ZJIT")
     abort "thread" unless Thread.new { object.f(nil) }.value == 0
     puts "ok"
   RUBY

@@ -68,6 +68,17 @@ impl Program<'_> {
         cell
     }
 
+    /// The stack of a thread that is about to store `child` into `parent` and waits, as a cell that the
+    /// others' collections see. It has called the barrier.
+    fn waiting_stack(&mut self, parent: Cell, child: Cell) -> Cell {
+        let stack = self.object(unprotected(2));
+        self.root(stack);
+        self.store_without_barrier(stack, 0, parent);
+        self.store_without_barrier(stack, 1, child);
+        self.barrier(parent, child);
+        stack
+    }
+
     /// A list of objects with `references` references each, kept by a root; collections are done when they are
     /// due. Returns the latest object, which keeps all others.
     fn chain(&mut self, objects: usize, references: usize) -> Cell {
@@ -901,12 +912,7 @@ fn what_a_thread_stores_that_waited_while_others_collected_is_kept() {
         with_program(16 * MIB, |p| {
             let parent = p.old_root(1);
             let child = p.object(plain(0));
-            // The stack of the thread, as a cell that the others' collections see.
-            let stack = p.object(unprotected(2));
-            p.root(stack);
-            p.store_without_barrier(stack, 0, parent);
-            p.store_without_barrier(stack, 1, child);
-            p.barrier(parent, child);
+            let stack = p.waiting_stack(parent, child);
             collect(p);
             p.push_on_stack(&[parent, child]);
             p.heap.after_others_collected_before_store();
@@ -927,12 +933,7 @@ fn what_a_thread_stores_that_waited_until_a_major_collection_clears_is_kept() {
         let parent = p.old_root(1);
         p.major();
         let child = p.object(plain(0));
-        // The stack of the thread, as a cell that the others' collections see.
-        let stack = p.object(unprotected(2));
-        p.root(stack);
-        p.store_without_barrier(stack, 0, parent);
-        p.store_without_barrier(stack, 1, child);
-        p.barrier(parent, child);
+        let stack = p.waiting_stack(parent, child);
         p.major();
         assert!(p.state(parent).is_settled() && !p.state(child).is_settled());
         // Clearing takes more than one slice.

@@ -21,6 +21,7 @@ use judysl::{JudySLFreeArray, JudySLGet, JudySLIns};
 use std::cell::Cell;
 use std::ffi::c_void;
 use std::ptr::null_mut;
+use std::thread::LocalKey;
 
 thread_local! {
     /// Blocks that this thread gets before the next one is refused; negative: none is.
@@ -35,7 +36,7 @@ extern "C" {
     fn free(block: *mut c_void);
 }
 
-fn is_refused(left: &'static std::thread::LocalKey<Cell<i64>>) -> bool {
+fn is_refused(left: &'static LocalKey<Cell<i64>>) -> bool {
     let before = left.get();
     left.set((before - 1).max(-1));
     before == 0
@@ -108,34 +109,27 @@ fn a_text_for_which_there_is_no_memory_changes_nothing() {
                 text(length, "b is long enough"),
                 text(length, "c is long enough"),
             );
-            let mut refused_blocks = 0;
-            for blocks in 0.. {
-                let mut root = null_mut();
-                *JudySLIns(&mut root, old.as_ptr(), null_mut()) = 7 as *mut c_void;
-                BLOCKS.set(blocks);
-                let is_done = insert_beside(&mut root, &old, &new);
-                JudySLFreeArray(&mut root, null_mut());
-                if is_done {
-                    break;
-                }
-                refused_blocks += 1;
-            }
+            // How often the insertion fails before there are enough of those that `left` counts.
+            let refusals = |left: &'static LocalKey<Cell<i64>>| {
+                let fails = |&count: &i64| {
+                    // Gives back what the heap has left.
+                    memory::ashlar_wordmap_set_pages(Some(take), Some(give));
+                    let mut root = null_mut();
+                    *JudySLIns(&mut root, old.as_ptr(), null_mut()) = 7 as *mut c_void;
+                    left.set(count);
+                    let is_done = insert_beside(&mut root, &old, &new);
+                    JudySLFreeArray(&mut root, null_mut());
+                    !is_done
+                };
+                (0..).take_while(fails).count()
+            };
             // The tail of the new text; where the old one is put further down, its tail, too.
-            assert_eq!(refused_blocks, if length < 8 { 1 } else { 2 }, "{length}");
-            let mut refused_chunks = 0;
-            for chunks in 0.. {
-                // Gives back what the heap has left.
-                memory::ashlar_wordmap_set_pages(Some(take), Some(give));
-                let mut root = null_mut();
-                *JudySLIns(&mut root, old.as_ptr(), null_mut()) = 7 as *mut c_void;
-                CHUNKS.set(chunks);
-                let is_done = insert_beside(&mut root, &old, &new);
-                JudySLFreeArray(&mut root, null_mut());
-                if is_done {
-                    break;
-                }
-                refused_chunks += 1;
-            }
+            assert_eq!(
+                refusals(&BLOCKS),
+                if length < 8 { 1 } else { 2 },
+                "{length}"
+            );
+            let refused_chunks = refusals(&CHUNKS);
             assert!(length < 80_000 || refused_chunks > 0, "{length}");
         }
     }
