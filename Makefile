@@ -101,7 +101,7 @@ test-journeys: ## what new users do, from nothing on: a Rails application under 
 test-ruby-quick: ## the memory-related part of Ruby's own tests, against the default collector
 	@scripts/ruby-tests/run.sh quick $(on)
 test-ruby: ## all of Ruby's own tests, against the default collector (long)
-	@scripts/ruby-tests/run.sh full $(on)
+	@scripts/ruby-tests/run.sh full --whole-baseline $(on)
 
 test-aarch64: ## all made for aarch64 and tested in an emulator (hours); PARTS="heap behaviour-inside" KERNEL=16k, else all on 6.1, and some with larger pages
 	@scripts/test/aarch64.sh $(if $(KERNEL),--kernel $(KERNEL)) $(PARTS)

@@ -11,12 +11,13 @@ class BootstraptestHarness
   def name = "bootstraptest"
   def time_limit_seconds = 600
   def folder = Dir.tmpdir
+  def file(job) = "#{@toolchain.source}/bootstraptest/#{job.path}"
 
   # Assertions cannot be chosen by name, so `only` runs the file.
   def command(job, _collector, only: nil)
     [RbConfig.ruby, "--disable-gems", "#{@toolchain.source}/bootstraptest/runner.rb",
      "--ruby=#{@toolchain.ruby} --disable-gems", "--tty=no", "--color=never", "-v",
-     "#{@toolchain.source}/bootstraptest/#{job.path}"]
+     file(job)]
   end
 
   LINE = /^#\d+ (test_\w+\.rb:\d+) (?:(\.|F) [\d.]+|(E))$/

@@ -1,6 +1,7 @@
 require_relative "job"
 
-# Results on a collector against the baseline's: what is ours, what is not.
+# Results on a collector against the baseline's: what is ours, what is not. The baseline has at least the jobs in which
+# something failed each time.
 class Comparison
   # One line of a list: the test, what to say about it, and the log that tells more.
   Finding = Struct.new(:id, :message, :log)
@@ -23,17 +24,17 @@ class Comparison
 
   def skipped_only_here
     findings(results) do |result, outcome|
-      outcome.status == "skipped" && baseline_of(result).outcomes[outcome.id]&.status == "passed"
+      outcome.status == "skipped" && in_baseline(result, outcome.id) == "passed"
     end
   end
 
   def excluded = findings(results) do |result, outcome|
-    outcome.status == "excluded" && baseline_of(result).outcomes[outcome.id]&.status != "excluded"
+    outcome.status == "excluded" && in_baseline(result, outcome.id) != "excluded"
   end
 
   # Tests of the baseline that were never reached here, because a file crashed or hung.
   def never_ran
-    results.flat_map do |result|
+    results.select { @baseline.key?(_1.job.name) }.flat_map do |result|
       ran = baseline_of(result).outcomes.reject { |_, outcome| outcome.status == "excluded" }.keys
       (ran - result.outcomes.keys).map { Finding.new("#{result.job.path}  #{_1}", "", result.log) }
     end
@@ -42,9 +43,11 @@ class Comparison
   private
 
   def baseline_of(result) = @baseline.fetch(result.job.name)
+  # What the test came to there; nil where its file did not run.
+  def in_baseline(result, id) = @baseline[result.job.name]&.outcomes&.[](id)&.status
   def troubles = results.select(&:trouble)
   def flaky?(result, id) = result.flaky.include?(id)
-  def fails_in_baseline?(result, id) = baseline_of(result).outcomes[id]&.status == "failed"
+  def fails_in_baseline?(result, id) = in_baseline(result, id) == "failed"
   def trouble_finding(result) = Finding.new(result.job.name, result.trouble, result.log)
 
   def failing

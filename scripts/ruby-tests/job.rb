@@ -8,6 +8,8 @@ Outcome = Struct.new(:id, :status, :message)
 # when they were run again.
 Result = Struct.new(:job, :outcomes, :trouble, :seconds, :log, :flaky, keyword_init: true) do
   def failed = outcomes.values.select { _1.status == "failed" }
+  # It was killed or stopped, or some test failed each time.
+  def failed_again? = trouble || (failed.map(&:id) - flaky).any?
   def count(status) = outcomes.values.count { _1.status == status }
 end
 
@@ -15,5 +17,7 @@ end
 # start it and how to read what it wrote.
 Job = Struct.new(:harness, :path) do
   def name = "#{harness.name}/#{path}"
+  # Of its file, or of all files of its folder: a guess at how long it takes.
+  def bytes = [harness.file(self), *Dir.glob("#{harness.file(self)}/**/*")].sum { File.size(_1) }
   def log_name = "#{name.tr("/", ".").delete_suffix(".rb")}.log"
 end

@@ -1,5 +1,5 @@
 # Ruby's own tests on a chosen collector: select, run, compare with the baseline, print.
-# The baseline is the same selection on a Ruby that differs in the collector alone.
+# The baseline is the same tests on a Ruby that differs in the collector alone: those that did not pass, or all.
 
 require "optparse"
 require_relative "selection"
@@ -13,10 +13,10 @@ Encoding.default_external = Encoding::UTF_8 # also where the locale says nothing
 # What each kind of Ashlar is compared with: the default collector as a module, or compiled in.
 BASELINES = { "ashlar" => "default", "inside" => "stock" }.freeze
 
-Settings = Struct.new(:selection, :collector, :only, :workers, :fresh_baseline, :environment, :excludes, :slowdown)
+Settings = Struct.new(:selection, :collector, :only, :workers, :fresh_baseline, :environment, :excludes, :slowdown, :whole_baseline)
 
 def parse_settings(arguments)
-  settings = Settings.new("quick", "ashlar", [], 2, false, {}, [], 1)
+  settings = Settings.new("quick", "ashlar", [], 2, false, {}, [], 1, false)
   parser = OptionParser.new do |options|
     options.banner = "usage: run.sh quick|core|full [options]"
     options.on("--collector NAME", BASELINES.to_a.flatten, "ashlar (the default here), inside, or one without Ashlar: default or stock") { settings.collector = _1 }
@@ -34,14 +34,16 @@ def parse_settings(arguments)
       settings.excludes << File.expand_path(folder)
     end
     options.on("--slowdown N", Integer, "time limits are N times as long, for an emulated machine (1)") { settings.slowdown = _1 }
+    options.on("--whole-baseline", "run all on the default collector, too, and list what is skipped or not reached here alone") { settings.whole_baseline = true }
     options.on("--fresh-baseline", "run the default collector again, also where it has run before") { settings.fresh_baseline = true }
     options.separator <<~TEXT
 
       Rules: a test that fails is run twice more, alone. Failing every time, it failed;
       passing once, it is listed as flaky and does not fail the run. A file that crashes or
       runs into its time limit has failed and is not run again, but on the default
-      collector, where it is run once more, alone. What fails on the default collector too
-      is listed and not counted. Logs are in build/ruby-tests.
+      collector, where it is run once more, alone. A file in which something failed also
+      runs on the default collector: what fails there too is listed and not counted. Logs
+      are in build/ruby-tests.
     TEXT
   end
   rest = parser.parse(arguments)
@@ -53,11 +55,12 @@ rescue OptionParser::ParseError => error
   exit 2
 end
 
-# The same tests without Ashlar: run once per machine and Ruby build, and remembered. A file that was killed or stopped
+def jobs_on(collector, settings) = Selection.jobs(settings.selection, Toolchain.of(collector), settings.only)
+
+# These jobs without Ashlar: run once per machine and Ruby build, and remembered. A file that was killed or stopped
 # beside others is run again alone: a busy machine is enough for that.
-def baseline_results(settings, collector)
+def baseline_results(settings, collector, jobs)
   toolchain = Toolchain.of(collector)
-  jobs = Selection.jobs(settings.selection, toolchain, settings.only)
   baseline = Baseline.new(toolchain)
   missing = settings.fresh_baseline ? jobs : jobs.reject { baseline.include?(_1) }
   [settings.workers, 1].each do |workers|
@@ -68,23 +71,28 @@ def baseline_results(settings, collector)
   baseline.results(jobs)
 end
 
-def ashlar_results(settings, baseline)
-  toolchain = Toolchain.of(settings.collector)
+def ashlar_results(settings)
   collector = Collector.of(settings.collector)
   collector.excludes.concat(settings.excludes)
   collector.environment.update(settings.environment)
   # Long jobs first, so that no worker is left with one at the end.
-  seconds = baseline.to_h { [_1.job.name, _1.seconds] }
-  jobs = Selection.jobs(settings.selection, toolchain, settings.only).sort_by { -seconds.fetch(_1.name) }
-  Pool.new(toolchain, collector, settings.workers, settings.slowdown).run(jobs)
+  jobs = jobs_on(settings.collector, settings).sort_by { -_1.bytes }
+  Pool.new(Toolchain.of(settings.collector), collector, settings.workers, settings.slowdown).run(jobs)
 end
 
-def main
-  settings = parse_settings(ARGV)
-  baseline = baseline_results(settings, BASELINES.fetch(settings.collector, settings.collector))
-  exit Summary.of_baseline(baseline).print ? 0 : 1 unless BASELINES.include?(settings.collector)
-  comparison = Comparison.new(ashlar_results(settings, baseline), baseline)
-  exit Summary.of_comparison(comparison).print ? 0 : 1
+# What did not pass on Ashlar runs on the other collector, too, or with --whole-baseline everything.
+def comparison(settings)
+  results = ashlar_results(settings)
+  compared = settings.whole_baseline ? results : results.select(&:failed_again?)
+  names = compared.to_set { _1.job.name }
+  other = BASELINES.fetch(settings.collector)
+  jobs = jobs_on(other, settings).select { names.include?(_1.name) }
+  Comparison.new(results, baseline_results(settings, other, jobs))
 end
 
-main
+def summary(settings)
+  return Summary.of_comparison(comparison(settings)) if BASELINES.include?(settings.collector)
+  Summary.of_baseline(baseline_results(settings, settings.collector, jobs_on(settings.collector, settings)))
+end
+
+exit summary(parse_settings(ARGV)).print ? 0 : 1

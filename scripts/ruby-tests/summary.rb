@@ -39,7 +39,7 @@ class Summary
   end
 
   def compare
-    list("excluded for a reason (ruby/excludes)", @comparison.excluded)
+    list("left out for a reason (ruby/excludes, or Ruby's own test/.excludes)", @comparison.excluded)
     list("skipped here, passed on the default collector", @comparison.skipped_only_here)
     list("fail on the default collector too (not counted)", @comparison.failed_in_baseline_too)
     list("flaky: failed, then passed when run alone (not counted as failed)", @comparison.flaky)

@@ -9,6 +9,7 @@ class TestUnitHarness
   def name = "test-all"
   def time_limit_seconds = 600
   def folder = @toolchain.build_tree? ? @toolchain.build : Dir.tmpdir
+  def file(job) = "#{@toolchain.source}/test/#{job.path}"
 
   def command(job, collector, only: nil)
     ruby = @toolchain.test_ruby
@@ -18,7 +19,7 @@ class TestUnitHarness
     # `make test-all` leaves out because they judge the size of the whole process.
     names = only ? ["--name=/\\A(?:#{only.map { Regexp.escape(_1) }.join("|")})\\z/"] : ["--name=!/memory_leak/"]
     [*ruby, "#{__dir__}/record_test_unit.rb", source, "--ruby=#{ruby.shelljoin}", *excludes, *names,
-     "--tty=no", "-v", "#{source}/test/#{job.path}"]
+     "--tty=no", "-v", file(job)]
   end
 
   def read(record, _log)
