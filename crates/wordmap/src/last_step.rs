@@ -48,7 +48,8 @@ pub struct LastStep {
 ///   wrote together; a `root` of 0 may replace the one that was written.
 /// * **L2** Where `root` is not 0, it and `leaf` were edges to live nodes of one tree, and
 ///   `changes` pointed to the count of both, whose value was `seen`. A full leaf is no node; for
-///   it the count is the root's, which also changes when a leaf stops being full.
+///   it the count is the root's. When it stops being full the counts of all branches above it
+///   change, because any of them may have been the root.
 #[derive(Debug, Default)]
 struct Proof {
     turn: AtomicUsize,

@@ -896,14 +896,21 @@ impl<const V: usize, A: NodeSource> Tree<V, A> {
             return None;
         }
         let new = self.full_without(edge, key).ok()?;
-        if let Some(root) = NonNull::new(self.root.header()).filter(|_| path.depth > 0) {
-            // No block is released, but a walk may be in the leaf that was full.
-            // SAFETY: N1: the root is a branch, a live node.
-            unsafe { self.source.count_change(root) };
-        }
+        self.count_full_no_more(path);
         self.store(path, new);
         Self::add_counts(path, -1);
         Some(0)
+    }
+
+    /// No block is released, but a walk may be in the leaf that was full. It noted the count of
+    /// the root (L2), which may have been any branch above the leaf.
+    fn count_full_no_more(&self, path: &Path) {
+        for depth in 0..path.depth {
+            if let Some(node) = NonNull::new(path.step(depth).edge.header()) {
+                // SAFETY: N1: a step of a path begins at a branch, a live node.
+                unsafe { self.source.count_change(node) };
+            }
+        }
     }
 
     fn full_without(&self, edge: Edge, key: u64) -> Result<Edge, OutOfMemory> {

@@ -5,6 +5,7 @@ use ashlar_wordmap::{BuildError, LastStep, WordMap, WordSet};
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
+use std::sync::Barrier;
 
 /// Keys from families that lead to different shapes: dense, clustered,
 /// spread over every byte, and the ends of the range.
@@ -560,6 +561,31 @@ fn a_walk_by_steps_sees_full_leaves_lose_keys() {
     assert!(model.len() < n as usize - 2);
     set.verify().unwrap();
     assert!(set.iter().eq(model.iter().copied()));
+}
+
+/// Another root may come, in another shard than the noted one, before the leaf loses a key, and go again.
+#[test]
+fn a_walk_by_steps_sees_full_leaves_lose_keys_under_another_root() {
+    const FAR: u64 = 1 << 40;
+    // Each thread's stack picks a shard, so that most of these pick another than the first.
+    for threads in 1..=8 {
+        let mut set: WordSet = (0..1024).collect();
+        let last = LastStep::new();
+        assert_eq!(set.first_step(10, &last), Some(10));
+        let waiting = Barrier::new(threads);
+        std::thread::scope(|scope| {
+            for _ in 1..threads {
+                scope.spawn(|| waiting.wait());
+            }
+            let changing = scope.spawn(|| {
+                let done = set.insert(FAR) && set.remove(11) && set.remove(FAR);
+                waiting.wait();
+                done
+            });
+            assert!(changing.join().unwrap());
+        });
+        assert_eq!(set.after_step(10, &last), Some(12));
+    }
 }
 
 /// Walks of several threads note where they are in one place: the same keys, other values,
