@@ -58,15 +58,15 @@ bench-machine: ## the time that this machine takes from a program: the floor und
 	@mkdir -p build && cc -std=gnu11 -O2 -Wall -Wextra bench/machine/lost_time.c -o build/lost_time && build/lost_time $(ROUNDS)
 
 # --- Tests ---
-.PHONY: test check-format check-lints check-scripts check-layers check-documents test-scripts test-rust test-behaviour test-applications test-inside test-not-lazy test-kernels test-kernels-quick test-native-gems test-packages test-journeys release test-ruby-quick test-ruby test-aarch64
-test: ## run the tests, but test-ruby, test-kernels, test-native-gems, test-packages, test-journeys, test-mruby, test-aarch64 and the longer ones; ends with a table
+.PHONY: test check-format check-lints check-scripts check-layers check-documents test-scripts test-rust test-behaviour test-module test-applications test-inside test-not-lazy test-kernels test-kernels-quick test-native-gems test-packages test-journeys release test-ruby-quick test-ruby test-aarch64
+test: ## run the tests, but test-behaviour on the library, test-ruby, test-kernels, test-native-gems, test-packages, test-journeys, test-mruby, test-aarch64 and the longer ones; ends with a table
 	@scripts/test/parts.sh
 check-format: ## cargo fmt --check
 	@cargo fmt --all --check
 check-lints: ## cargo clippy, warnings denied
 	@$(with_rubies) cargo clippy --quiet --workspace --all-targets -- -D warnings
 check-scripts: ## shellcheck over the shell scripts
-	@files=$$(git ls-files '*.sh') && shellcheck .ci/run $$files
+	@git ls-files .ci/run '*.sh' | xargs -P "$$(nproc)" -n 16 shellcheck
 check-layers: ## each crate's files use each other as its layers.txt says, in no circle of more than four
 	@scripts/test/layers_test.py --quiet && scripts/test/layers.py
 check-documents: ## links and names of documents lead somewhere, and the picture of the README is what its record says
@@ -75,6 +75,9 @@ test-rust: ## cargo test
 	@$(with_rubies) cargo test --workspace
 test-behaviour: ## Ruby programs on Ashlar, one claim at a time (ruby/test); ON=inside for the Ruby with Ashlar inside
 	@$(with_library) "$$RUBY_STOCK" ruby/test/run.rb $(on)
+test-module: ## those of test-behaviour that are about what a loaded library does in its own way, on the library
+	@$(with_library) "$$RUBY_STOCK" ruby/test/run.rb $(addsuffix _test.rb,version start loading config options redirecting rewritten embedding \
+		extensions exit signals fork threads thread_caches payload ractors fibers finalizers weak_references object_ids statistics metrics server yjit)
 test-applications: ## the applications that are measured: the same answer on Ashlar as on stock, and what APP= takes; REDMINE=yes: Redmine, too
 	@$(with_library) REDMINE="$(REDMINE)" scripts/test/applications.sh
 test-inside: ## test-behaviour, test-ruby-quick and the program `ashlar` on the Ruby with Ashlar inside

@@ -96,35 +96,38 @@ ashlar_gc_stat_heap(void *objspace, VALUE heap_name, VALUE hash_or_symbol)
 
 /* ── The latest collection ───────────────────────────────────────────────── */
 
-static VALUE
-symbol(const char *name)
-{
-    return name ? ID2SYM(rb_intern(name)) : Qnil;
-}
+/* A literal's ID is looked up once: rb_intern keeps it. */
+#define SYMBOL(literal) ID2SYM(rb_intern(literal))
 
-static const char *
+static VALUE
 reason_name(enum ashlar_reason reason)
 {
     switch (reason) {
-      case ASHLAR_REASON_NONE: return NULL;
-      case ASHLAR_REASON_NEWOBJ: return "newobj";
-      case ASHLAR_REASON_MALLOC: return "malloc";
-      case ASHLAR_REASON_METHOD: return "method";
-      case ASHLAR_REASON_STRESS: return "stress";
+      case ASHLAR_REASON_NONE: return Qnil;
+      case ASHLAR_REASON_NEWOBJ: return SYMBOL("newobj");
+      case ASHLAR_REASON_MALLOC: return SYMBOL("malloc");
+      case ASHLAR_REASON_METHOD: return SYMBOL("method");
+      case ASHLAR_REASON_STRESS: return SYMBOL("stress");
     }
-    return NULL;
+    return Qnil;
 }
 
-static const char *
+static VALUE
 major_by_name(enum ashlar_major_by reason)
 {
     switch (reason) {
-      case ASHLAR_MAJOR_BY_NONE: return NULL;
-      case ASHLAR_MAJOR_BY_FORCED: return "force";
-      case ASHLAR_MAJOR_BY_OUTGROWN: return "oldgen";
-      case ASHLAR_MAJOR_BY_MEMORY: return "nofree";
+      case ASHLAR_MAJOR_BY_NONE: return Qnil;
+      case ASHLAR_MAJOR_BY_FORCED: return SYMBOL("force");
+      case ASHLAR_MAJOR_BY_OUTGROWN: return SYMBOL("oldgen");
+      case ASHLAR_MAJOR_BY_MEMORY: return SYMBOL("nofree");
     }
-    return NULL;
+    return Qnil;
+}
+
+static VALUE
+state_name(const struct ashlar_latest *now)
+{
+    return now->marking ? SYMBOL("marking") : now->sweeping ? SYMBOL("sweeping") : SYMBOL("none");
 }
 
 /* Where `show` puts the values that the caller asks for. */
@@ -134,9 +137,8 @@ struct answer {
 };
 
 static void
-show(struct answer *answer, const char *name, VALUE value)
+show(struct answer *answer, VALUE key, VALUE value)
 {
-    VALUE key = symbol(name);
     if (!SYMBOL_P(answer->hash_or_symbol)) {
         rb_hash_aset(answer->hash_or_symbol, key, value);
     }
@@ -151,14 +153,14 @@ static VALUE
 collection_info(const struct ashlar_collection *collection, const struct ashlar_latest *now, VALUE hash_or_symbol)
 {
     struct answer answer = { hash_or_symbol, Qundef };
-    show(&answer, "major_by", symbol(major_by_name(collection->major_by)));
-    if (now) show(&answer, "need_major_by", symbol(major_by_name(now->next_major_by)));
-    show(&answer, "gc_by", symbol(reason_name(collection->reason)));
-    show(&answer, "have_finalizer", RBOOL(collection->have_finalizers));
-    show(&answer, "immediate_sweep", RBOOL(collection->sweep_now));
-    if (now) show(&answer, "state", symbol(now->marking ? "marking" : now->sweeping ? "sweeping" : "none"));
-    show(&answer, "weak_references_count", SIZET2NUM(collection->weak_references));
-    show(&answer, "retained_weak_references_count", SIZET2NUM(collection->retained_weak_references));
+    show(&answer, SYMBOL("major_by"), major_by_name(collection->major_by));
+    if (now) show(&answer, SYMBOL("need_major_by"), major_by_name(now->next_major_by));
+    show(&answer, SYMBOL("gc_by"), reason_name(collection->reason));
+    show(&answer, SYMBOL("have_finalizer"), RBOOL(collection->have_finalizers));
+    show(&answer, SYMBOL("immediate_sweep"), RBOOL(collection->sweep_now));
+    if (now) show(&answer, SYMBOL("state"), state_name(now));
+    show(&answer, SYMBOL("weak_references_count"), SIZET2NUM(collection->weak_references));
+    show(&answer, SYMBOL("retained_weak_references_count"), SIZET2NUM(collection->retained_weak_references));
     return SYMBOL_P(hash_or_symbol) ? answer.found : hash_or_symbol;
 }
 

@@ -202,7 +202,7 @@ LOADED = <<~'RUBY'
   puts "ok"
 RUBY
 
-[[50, 1], [400, 4]].each do |cells, rounds|
+[[50, 1], [400, 2]].each do |cells, rounds|
   claim "code that is loaded from its binary form keeps its handlers, in slices of #{cells} cells", only: "ashlar" do
     ruby_ok LOADED.sub("ROUNDS", rounds.to_s), "--disable-gems", env: stress("verify", "slice-cells:#{cells}"), limit: 180
   end

@@ -8,7 +8,7 @@
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.." || exit
 
-all=(ruby check-format check-lints check-scripts check-layers check-documents test-scripts test-rust lib test-behaviour
+all=(ruby check-format check-lints check-scripts check-layers check-documents test-scripts test-rust lib test-module
   test-applications test-ruby-quick
   inside test-inside test-not-lazy test-kernels-quick test-wordmap test-heap-capi test-lab)
 
