@@ -6,7 +6,7 @@
 # EVERY_REFUSAL=1 (make test-refusals) refuses every call; else fewer and fewer.
 EVERY_REFUSAL = ENV["EVERY_REFUSAL"] == "1"
 
-def call_after(call) = call + (EVERY_REFUSAL ? 1 : 3 * call)
+def call_after(call) = call + (EVERY_REFUSAL ? 1 : 7 * call)
 
 # What is refused before the program has begun, and can be done without, is said in a line of its own.
 REFUSED_AND_DONE_WITHOUT = /(ashlar: profile: the system refuses the memory of the profile\n|ashlar: calls of free cannot be redirected, .*\n)*/

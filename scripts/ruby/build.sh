@@ -6,7 +6,7 @@
 # from the objects of stock or shared (inside.sh).
 
 # Raise a kind's number when the recipe below changes what it makes.
-declare -A RECIPE=([modular]=1 [stock]=2 [shared]=1 [inside]=1)
+declare -A RECIPE=([modular]=2 [stock]=3 [shared]=2 [inside]=2)
 
 # Lines that each step prints, for the progress bar.
 CONFIGURE_LINES=620
@@ -17,7 +17,9 @@ ruby_folder() { echo "$RUBIES/$SOURCE_ID-$1-r${RECIPE[$1]}"; }
 configure_flags() {
   local folder
   folder=$(ruby_folder "$1")
-  echo "--prefix=$folder/prefix --disable-install-doc --enable-yjit"
+  # Ruby's own -ggdb3 puts each macro into each object. Names and lines are enough for backtraces and profilers, and compiling
+  # takes a quarter less time and a third of the space.
+  echo "--prefix=$folder/prefix --disable-install-doc --enable-yjit debugflags=-g1"
   case $1 in
     modular) echo "--with-modular-gc=$folder/prefix/lib/ruby-gc" ;;
     shared) echo --enable-shared ;;
