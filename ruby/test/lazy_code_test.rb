@@ -199,6 +199,57 @@ lazy_claim "code that waits gives the same answers with YJIT and collections" do
   ruby_ok with_kinds("ROUNDS = 1\n" + SAME_ANSWERS), "--yjit", "--yjit-call-threshold=1", "--disable-gems", env: stress("collect-every:100", "verify", "poison"), limit: 300
 end
 
+# Methods that YJIT loads when it compiles the first call of their aliases. Their literals are so many that a load is many allocations.
+ALIASES = LAZY + <<~'RUBY'
+  COUNT = 12
+  literals = ->(n) { (0...100).map { |i| "[#{n}, nil, #{i}].size" }.join("\n") }
+  source = ->(n) { "module M#{n}\ndef m#{n}(runs)\nif runs\n#{literals[n]}\nend\n1\nend\nalias n#{n} m#{n}\nend\nclass C#{n}; include M#{n}; end\n" }
+  from_binary(COUNT.times.map(&source).join).eval
+  OBJECTS = COUNT.times.map { |n| Object.const_get("C#{n}").new }
+  COUNT.times { |n| eval("def call#{n}(o) = o.n#{n}(nil)") }
+  def call_all = COUNT.times.map { |n| [send("call#{n}", OBJECTS[n]), GC.count] }
+RUBY
+
+lazy_claim "a method whose alias YJIT compiles a call of is loaded without a collection" do
+  ruby_ok ALIASES + <<~'RUBY', "--yjit", "--yjit-call-threshold=1", "--disable-gems"
+    GC.config(stress: "collect-every:20")
+    before = GC.count
+    call_all.each do |answer, count|
+      abort "#{count - before} collections" unless answer == 1 && count - before < 3
+      before = count
+    end
+    GC.start
+    abort "none later" unless GC.count > before
+    puts "ok"
+  RUBY
+end
+
+lazy_claim "the collector is on after a load for YJIT if it was on before, and off if it was off, also when the load raised" do
+  ruby_ok LAZY + <<~'RUBY', "--yjit", "--yjit-call-threshold=1"
+    from_binary("def one = 1\ndef two = 2").eval
+    damaged("def bad = 'damaged'\ndef worse = 'damaged'").eval
+    def call_one = one
+    def call_two = two
+    def call_bad = bad
+    def call_worse = worse
+    raised = ->(&call) { (call.call rescue $!.class) == ArgumentError }
+    abort "off" unless call_one == 1 && raised.() { call_bad } && GC.disable == false
+    abort "on" unless call_two == 2 && raised.() { call_worse } && GC.enable == true
+    puts "ok"
+  RUBY
+end
+
+lazy_claim "a call that YJIT compiled by an alias, loading the method while all that may move moves, finds the alias redefined" do
+  ruby_ok ALIASES + <<~'RUBY', "--yjit", "--yjit-call-threshold=1", "--disable-gems", limit: 180
+    GC.config(stress: "collect-every:20,move-everything,verify,poison")
+    abort "at first" unless call_all.map(&:first) == [1] * COUNT
+    GC.config(stress: "none")
+    COUNT.times { |n| Object.const_get("M#{n}").module_eval("def n#{n}(_) = 2") }
+    abort "#{call_all}" unless call_all.map(&:first) == [2] * COUNT
+    puts "ok"
+  RUBY
+end
+
 lazy_claim "code that waits gives the same answers with ZJIT, which may look at it first", ruby: "4.0" do
   ruby_ok with_kinds("ROUNDS = 5\n" + SAME_ANSWERS), "--zjit", "--zjit-call-threshold=2" if Subject.has?("ZJIT")
 end
