@@ -677,6 +677,82 @@ lazy_claim "a fork, a thread and a second call in the middle of loading find the
   RUBY
 end
 
+# An extension that finds code as debuggers do: ISeq.met has what stands for each cell with code, whether that is loaded, waits or neither.
+WALKER = <<~'C'
+  #include <ruby.h>
+
+  VALUE rb_iseqw_new(VALUE code);
+  void rb_objspace_each_objects(int (*visit)(void *, void *, size_t, void *), void *data);
+
+  /* The kinds of internal objects are four bits of the flags. */
+  static int is_code(VALUE cell) {
+      VALUE flags = RBASIC(cell)->flags;
+      return (flags & RUBY_T_MASK) == T_IMEMO && (flags >> FL_USHIFT & 15) == 7;
+  }
+
+  static int note(void *start, void *end, size_t stride, void *codes) {
+      for (VALUE cell = (VALUE)start; cell != (VALUE)end; cell += stride) {
+          if (is_code(cell)) rb_ary_push((VALUE)codes, rb_iseqw_new(cell));
+      }
+      return 0;
+  }
+
+  static VALUE met(VALUE self) {
+      VALUE codes = rb_ary_new();
+      rb_objspace_each_objects(note, (void *)codes);
+      RB_GC_GUARD(codes);
+      return codes;
+  }
+
+  void Init_walker(void) {
+      rb_define_singleton_method(rb_path2class("RubyVM::InstructionSequence"), "met", met, 0);
+  }
+C
+
+def compile_walker = compiled("walker.so", WALKER, "-shared", "-fPIC", *Subject.config.values_at("rubyhdrdir", "rubyarchhdrdir").map { "-I#{_1}" })
+
+lazy_claim "code for whose load there was no memory is loaded later, and a walk over all code meets no other" do
+  compile_walker
+  ruby_ok LAZY + <<~'RUBY', limit: 180
+    require "./walker"
+    NAMES = (0...20).map { :"late_#{_1}" }
+    from_binary(NAMES.map { |name| "def #{name} = [1, 2].map { |n| n + 1 }" }.join("\n")).eval
+    lists = Array.new(200_000) { [] }
+    # The last places of lists whose buffers together take what is there, of all sizes.
+    places = [*Array.new(50) { |i| (25_000 * 0.9**i).to_i }, *100.downto(5)]
+    data_bytes = File.read("/proc/self/status")[/VmData:\s+(\d+)/, 1].to_i * 1024
+    refused = at = 0
+    GC.disable
+    Process.setrlimit(:DATA, data_bytes, Process::RLIM_INFINITY)
+    places.each do |place|
+      while true
+        lists[at][place] = nil
+        at += 1
+      end
+    rescue NoMemoryError
+    end
+    NAMES.each do |name|
+      send(name)
+    rescue NoMemoryError
+      refused += 1
+    end
+    lists.each { |list| list.replace([]) }
+    Process.setrlimit(:DATA, Process::RLIM_INFINITY)
+    has_body = lambda do |code|
+      code.label
+    rescue TypeError
+      false
+    end
+    abort "no load was refused" if refused.zero?
+    abort "each load came so far that it had a body" if ISeq.met.all?(&has_body)
+    run_all = -> { NAMES.all? { |name| send(name) == [2, 3] } }
+    child = fork { exit!(run_all.call ? 0 : 1) }
+    abort "in a child" unless Process.wait2(child).last.success?
+    abort "later" unless run_all.call
+    puts "ok"
+  RUBY
+end
+
 lazy_claim "threads and Ractors that call the same methods first get the same answers" do
   [{}, stress("collect-every:3000", "verify", "poison")].each do |env|
     ruby_ok LAZY + <<~'RUBY', "-W:no-experimental", "--disable-gems", env:, limit: 300
