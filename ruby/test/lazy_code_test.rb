@@ -711,6 +711,56 @@ C
 
 def compile_walker = compiled("walker.so", WALKER, "-shared", "-fPIC", *Subject.config.values_at("rubyhdrdir", "rubyarchhdrdir").map { "-I#{_1}" })
 
+# `middle` is the method of MIDDLE, in its second line. MIDDLE is compiled in another process, so that what is met was loaded.
+MEETING = IN_THE_MIDDLE + <<~'RUBY'
+  require "./walker"
+  Process.wait(fork { File.binwrite("middle", binary(MIDDLE)) })
+  def load_middle = ISeq.load_from_binary(File.binread("middle")).tap(&:eval)
+  def middles(codes) = codes.select { |code| code.label == "middle" && code.path == "/made/file.rb" && code.first_lineno == 2 }
+  def is_middle?(code)
+    calls = 0
+    TracePoint.new(:call) { calls += 1 }.enable(target: code) { middle }
+    calls == 1
+  end
+RUBY
+
+lazy_claim "code that a walk over all code meets in the middle of its load is the code that runs later" do
+  compile_walker
+  ruby_ok MEETING + <<~'RUBY', "-w"
+    load_middle
+    met = []
+    in_the_middle { met.concat(ISeq.met) }
+    middle
+    in_the_middle { }
+    met = middles(met)
+    abort "#{met.size} met" unless met.size == 2 # the cell that waits, and the one that is loaded into
+    abort "another code" unless met.all? { is_middle?(_1) }
+    abort "#{middles(ISeq.met).size} left" unless middles(ISeq.met).size == 1
+    puts "ok"
+  RUBY
+end
+
+lazy_claim "code that was loaded twice at once is there once" do
+  compile_walker
+  ruby_ok MEETING + <<~'RUBY', "-w"
+    GC.disable
+    load_middle
+    met = []
+    in_the_middle do
+      in_the_middle { }
+      met.concat(ISeq.met)
+      middle # is loaded before the first load is over
+    end
+    middle
+    abort "#{middles(ISeq.met).size} are there" unless middles(ISeq.met).size == 1
+    abort "another code" unless middles(met).size == 2 && middles(met).all? { is_middle?(_1) }
+    GC.enable
+    GC.start
+    abort "lost" unless run_middle == EXPECTED
+    puts "ok"
+  RUBY
+end
+
 lazy_claim "code for whose load there was no memory is loaded later, and a walk over all code meets no other" do
   compile_walker
   ruby_ok LAZY + <<~'RUBY', limit: 180
