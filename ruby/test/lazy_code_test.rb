@@ -516,17 +516,23 @@ lazy_claim "events of a TracePoint are those of compiled code, for all code and 
   ruby_ok program, "--zjit", "--zjit-call-threshold=2" if Subject.has?("ZJIT")
 end
 
-lazy_claim "a TracePoint for a method that cannot be loaded whole is not set", ruby: "4.0" do
+lazy_claim "a TracePoint for a method that cannot be loaded whole is not set" do
   ruby_ok LAZY + <<~'RUBY'
-    damaged("def outer(list) = list.each { |n| n.then { 'damaged' } }").eval
+    damaged(<<~'CODE').eval
+      def outer(list) = list.each { |n| n.then { "damaged" } }
+      define_method(:from_block) { |list| list.each { |n| n.then { "damaged" } } }
+    CODE
     seen = 0
     trace = TracePoint.new(:call, :b_call) { seen += 1 }
-    2.times { abort "set" unless (trace.enable(target: method(:outer)) rescue $!.class) == ArgumentError }
-    abort "enabled" if trace.enabled?
-    outer([])
+    [method(:outer), method(:from_block)].each do |target|
+      2.times { abort "set" unless (trace.enable(target:) rescue $!.class) == ArgumentError }
+      abort "enabled" if trace.enabled?
+    end
+    run_both = -> { [outer([]), from_block([])] }
+    run_both.call
     abort "seen" unless seen.zero?
     def other(list) = list.each { |n| n }
-    trace.enable(target: method(:other)) { other([1, 2]) }
+    trace.enable(target: method(:other)) { [other([1, 2]), run_both.call] }
     abort "#{seen} seen" unless seen == 3
     puts "ok"
   RUBY
