@@ -1,5 +1,7 @@
 """Each run finds the pages of its program in other places of memory."""
 
+import errno
+import fcntl
 import mmap
 import os
 import random
@@ -65,6 +67,16 @@ def test_a_file_of_a_run_that_goes_on_keeps_its_pages(tmp_path, monkeypatch):
             assert len(dropped) == 1
     with pages.renewed([tmp_path / "own"], random.Random(4)):
         assert len(dropped) == 2
+
+
+def test_a_file_whose_pages_cannot_be_renewed_keeps_no_other_run_waiting(tmp_path, monkeypatch):
+    def refused(_):
+        raise OSError(errno.EINVAL, os.strerror(errno.EINVAL))
+
+    monkeypatch.setattr(os, "fsync", refused)
+    (tmp_path / "own").write_bytes(b"\x7fELF...")
+    with pages.renewed([tmp_path / "own"], random.Random(1)), (tmp_path / "own").open() as other:
+        fcntl.flock(other, fcntl.LOCK_SH | fcntl.LOCK_NB)
 
 
 def test_what_cannot_be_read_is_left_alone(tmp_path):

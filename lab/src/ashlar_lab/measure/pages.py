@@ -35,9 +35,11 @@ def renewed(files: Iterable[Path], chance: random.Random) -> Iterator[None]:
         for path in files:
             with contextlib.suppress(OSError):
                 file = held.enter_context(path.open("rb", buffering=0))
-                if _is_alone(file):
-                    _renew(file, chance)
-                fcntl.flock(file, fcntl.LOCK_SH)
+                try:
+                    if _is_alone(file):
+                        _renew(file, chance)
+                finally:  # whatever went wrong: a run that takes turns with this one could not begin while this one holds the file alone
+                    fcntl.flock(file, fcntl.LOCK_SH)
         yield
 
 
