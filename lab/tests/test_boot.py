@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from ashlar.boot import report
+from ashlar.boot import measure, report
 from ashlar.boot.measure import Boot, Compiling, LoadedFile
 
 pytestmark = pytest.mark.rubies
@@ -54,6 +54,14 @@ def test_each_file_is_counted_once_with_what_is_its_own(program):
     assert inner["depth"] == outer["depth"] + 1
     assert found["compiled"]["files"] >= 3 and found["compiled"]["objects"] > 0
     assert found["kept_objects"] > 20_000
+
+
+@needs_ruby
+def test_the_observer_may_be_installed_where_a_name_has_a_blank(program):
+    shutil.copytree(Path(measure.__file__).parents[1], program / "a b/ashlar")
+    ended = boot("--json", "--", RUBY, "--disable-gems", "main.rb", cwd=program, PYTHONPATH=str(program / "a b"))
+    assert ended.returncode == 3, ended.stderr
+    assert "inner.rb" in {os.path.basename(file["path"]) for file in told(ended)[1]["files"]}
 
 
 @needs_ruby

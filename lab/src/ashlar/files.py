@@ -1,10 +1,12 @@
-"""Put finished files in place: written whole beside their name, then renamed."""
+"""Put finished files in place: written whole beside their name, then renamed. And a place for those that are never finished."""
 
+import contextlib
 import errno
 import os
 import secrets
 import stat
 import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,6 +16,14 @@ from ashlar.errors import BadInput
 def file_name(text: str, otherwise: str) -> str:
     """A name that any file system takes and no shell asks about."""
     return "".join(c if c.isalnum() or c in "-_." else "-" for c in text).strip("-.") or otherwise
+
+
+@contextlib.contextmanager
+def scratch(prefix: str) -> Iterator[Path]:
+    """A folder that is gone afterwards. Ruby cuts RUBYOPT at blanks, so there is none in its name."""
+    place = "/tmp" if any(c.isspace() for c in tempfile.gettempdir()) else None
+    with tempfile.TemporaryDirectory(prefix=prefix, dir=place) as folder:
+        yield Path(folder)
 
 
 def check_can_write(base: Path) -> None:

@@ -4,11 +4,11 @@ import json
 import os
 import signal
 import subprocess
-import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
 from ashlar.errors import BadInput
+from ashlar.files import scratch
 
 
 @dataclass(frozen=True)
@@ -68,16 +68,25 @@ class Boot:
 
 def measure(command: list[str]) -> tuple[list[Boot], int]:
     """Runs `command` in the foreground; what each Ruby process in it told, in the order of their numbers, and the exit status."""
-    with tempfile.TemporaryDirectory(prefix="ashlar-boot-") as scratch:
-        report = Path(scratch) / "boot"
-        options = " ".join(filter(None, [f"-r{Path(__file__).with_name('boot.rb')}", os.environ.get("RUBYOPT")]))
+    with scratch("ashlar-boot-") as folder:
+        report = folder / "boot"
+        options = " ".join(filter(None, [f"-r{_without_blanks(Path(__file__).absolute().parent, folder)}/boot.rb", os.environ.get("RUBYOPT")]))
         environment = {**os.environ, "RUBYOPT": options, "ASHLAR_BOOT_REPORT": str(report)}
         status = _run(command, environment)
-        boots = [read(found) for found in sorted(Path(scratch).glob("boot.*"))]
+        boots = [read(found) for found in sorted(folder.glob("boot.*"))]
     if not boots:
         raise BadInput(f"no Ruby told what it loads: {command[0]!r} ended with status {status}; "
                        "it must start Ruby 3.1 or newer, let it inherit RUBYOPT, and not end by SIGKILL or exit!")
     return sorted(boots, key=lambda boot: boot.process), status
+
+
+def _without_blanks(place: Path, scratch_folder: Path) -> Path:
+    """RUBYOPT is cut at blanks. Another name for each run would only make a code cache compile anew what it has."""
+    if not any(c.isspace() for c in str(place)):
+        return place
+    link = scratch_folder / "boot-files"
+    link.symlink_to(place)
+    return link
 
 
 def read(report: Path) -> Boot:
