@@ -254,6 +254,11 @@ def test_without_a_stock_ruby_one_line_says_what_to_do(attempt, tmp_path):
     (("--form", "pdf"), "give some of terminal,html,json"),
     (("--form", ","), "--form is empty; give some of terminal,html,json"),
     (("--output", "no/such/folder/x"), "there is no such folder"),
+    (("--output", "stock/"), "--output stock/ is a folder; name the files in it"),
+    (("--output", "."), "--output . is a folder; name the files in it"),
+    (("--url", "http://127.0.0.1/é"), "is no path to ask for"),
+    (("--url", "http://127.0.0.1/a b"), "is no path to ask for"),
+    (("--stock", "~nobody-here/bin/ruby"), "is in the home folder of a user that is not there"),
     (("--ashlar", "/no/such/ruby"), "there is no /no/such/ruby"),
     (("--stock", "/bin/true"), "/bin/true cannot be asked"),
 ])
@@ -371,7 +376,8 @@ def test_answers_are_read_to_their_end(came, ended, found):
 
 
 def test_what_is_no_answer_is_said():
-    for came in (b"SSH-2.0\r\n\r\n", HEAD + b"Transfer-Encoding: chunked\r\n\r\nxyz\r\n"):
+    for came in (b"SSH-2.0\r\n\r\n", HEAD + b"Transfer-Encoding: chunked\r\n\r\nxyz\r\n", HEAD + b"Transfer-Encoding: chunked\r\n\r\n-5\r\n",
+                 HEAD + b"Content-Length: " + 5000 * b"9" + b"\r\n\r\n", b"HTTP/1.1 " + 5000 * b"2" + b" OK\r\n\r\n"):
         with pytest.raises(requests.Unreadable):
             answer(came, False)
 

@@ -54,6 +54,8 @@ def _forms(asked) -> list[str]:
     if asked.output == STANDARD_OUTPUT and chosen not in (["html"], ["json"]):
         raise BadInput("--output - is one form on standard output; write --form json --output -")
     if chosen != [TERMINAL] and asked.output != STANDARD_OUTPUT:
+        if asked.output and asked.output.rpartition("/")[2] in ("", ".", ".."):
+            raise BadInput(f"--output {asked.output} is a folder; name the files in it, such as {asked.output.rstrip('/')}/ashlar-try")
         check_can_write(Path(asked.output or "ashlar-try"))
     return chosen
 
@@ -66,7 +68,7 @@ def _plan(asked) -> Plan:
             raise BadInput(f"{name} {value:g} is not possible; give {least:g} to {most:g}")
     paths = [*asked.get, *(_paths_of(asked.paths) if asked.paths else ())]
     address, path = server.of_url(asked.url) if asked.url else (None, "/")
-    for one in paths:
+    for one in (*paths, path):
         if not one.startswith("/") or any(c.isspace() or not c.isprintable() or not c.isascii() for c in one):
             raise BadInput(f"{one!r} is no path to ask for; it begins with / and has %20 and the like for what is no plain letter")
     for header in asked.header:

@@ -165,6 +165,8 @@ async def answer(reader: asyncio.StreamReader) -> tuple[int, bool]:
         return status, closes
     except asyncio.LimitOverrunError:
         raise Unreadable("a head without an end") from None
+    except ValueError:  # thousands of digits
+        raise Unreadable("a number that is too long") from None
     except (asyncio.IncompleteReadError, ConnectionError) as error:
         why = "closed before the answer was whole" if isinstance(error, EOFError) else _why(error)
         raise (Unreadable if status or getattr(error, "partial", b"") else NothingCame)(why) from None
@@ -182,9 +184,12 @@ def _head(text: bytes) -> tuple[bytes, int, dict[bytes, bytes]]:
 def _size(line: bytes) -> int:
     """Of a chunk."""
     try:
-        return int(line.split(b";")[0], 16)
+        size = int(line.split(b";")[0], 16)
     except ValueError:
-        raise Unreadable("a chunk without a size") from None
+        size = -1
+    if size < 0:
+        raise Unreadable("a chunk without a size")
+    return size
 
 
 def _why(error: Exception) -> str:

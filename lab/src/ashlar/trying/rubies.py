@@ -80,7 +80,10 @@ def ask(program: str | os.PathLike) -> Ruby:
 
 def _program_in(given: str) -> str:
     """A Ruby that a user named: the program, or the folder that it was installed in."""
-    path = Path(given).expanduser()
+    try:
+        path = Path(given).expanduser()
+    except RuntimeError:
+        raise BadInput(f"{given} is in the home folder of a user that is not there; name a ruby program, such as /opt/ruby/bin/ruby") from None
     for found in (path / "bin/ruby", path / "ruby"):
         if path.is_dir() and found.exists():
             return str(found)
