@@ -20,8 +20,11 @@ import pytest
 from conftest import CLONE, PYTHON
 
 from ashlar.errors import BadInput
+from ashlar.processes import descendants
 from ashlar.trying import collector, compare, launch, requests, rubies, server
+from ashlar.trying import run as one_run
 from ashlar.trying.compare import Figure
+from ashlar.trying.interrupts import Interrupts
 from ashlar.trying.process import Process
 from ashlar.trying.requests import Answered
 from ashlar.trying.run import Run
@@ -207,6 +210,97 @@ def test_ctrl_c_keeps_what_was_measured(attempt, tmp_path, number):
     out, errors = running.communicate(timeout=30)
     assert running.returncode == 130 and "interrupted: the last run, on ashlar" in out and "memory, settled" in out, errors
     assert not [pid for pid in (tmp_path / "pids").read_text().split() if alive(int(pid))]
+
+
+DEAF = """
+import os, signal, subprocess, sys, time
+signal.signal(signal.SIGTERM, lambda *_: open("told", "w").close())
+child = subprocess.Popen([sys.executable, "-c", "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); time.sleep(600)"], start_new_session=True)
+open("pids", "a").write(f"{os.getpid()} {child.pid}\\n")
+while True: time.sleep(600)
+"""
+
+
+def wait_for(file: Path) -> None:
+    until = time.monotonic() + 60
+    while time.monotonic() < until and not (file.exists() and (file.name == "told" or file.read_text().endswith("\n"))):
+        time.sleep(0.05)
+
+
+def begun(tmp_path, *arguments, **more) -> subprocess.Popen:
+    """`ashlar try` that goes on; the command has begun, and has written its numbers into the file `pids`."""
+    (tmp_path / "deaf.py").write_text(DEAF)
+    running = subprocess.Popen([sys.executable, "-m", "ashlar", "try", "--stock", tmp_path / "stock/ruby", "--ashlar", tmp_path / "inside/ruby",
+                                "--form", "terminal", *map(str, arguments)], cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **more)
+    wait_for(tmp_path / "pids")
+    return running
+
+
+def send_together(running: subprocess.Popen, *numbers: int) -> None:
+    """However busy the machine is, they all come before anything is done about the first."""
+    for number in (signal.SIGSTOP, *numbers, signal.SIGCONT):
+        running.send_signal(number)
+
+
+def left_over(tmp_path) -> list[str]:
+    return [pid for pid in (tmp_path / "pids").read_text().split() if alive(int(pid))]
+
+
+def test_ctrl_c_again_and_again_ends_all_at_once_and_keeps_what_was_measured(attempt, tmp_path):
+    running = begun(tmp_path, "--only", "stock", "--grace", "300", "--", "ruby", "deaf.py")
+    time.sleep(1)
+    running.send_signal(signal.SIGINT)
+    wait_for(tmp_path / "told")
+    send_together(running, signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    out, errors = running.communicate(timeout=60)
+    assert running.returncode == 130 and "interrupted: the last run, on stock" in out and "memory, settled" in out, errors
+    assert not left_over(tmp_path)
+
+
+def test_ctrl_c_ends_the_asking_of_a_server(attempt, tmp_path):
+    running = begun(tmp_path, "--only", "stock", "--get", "/", "--warm-up", "0", "--rate", "40", "--seconds", "3600", "--", "ruby", "app.py", free_port())
+    assert "stock is asked\n" in iter(running.stderr.readline, "")
+    time.sleep(3)
+    running.send_signal(signal.SIGINT)
+    out, errors = running.communicate(timeout=60)
+    assert running.returncode == 130 and "memory, settled" in out and "Traceback" not in errors, errors
+    assert not left_over(tmp_path)
+
+
+def test_ctrl_c_while_a_run_is_ended_leaves_it_whole(attempt, tmp_path):
+    running = begun(tmp_path, "--seconds", "1", "--grace", "300", "--", "ruby", "deaf.py")
+    wait_for(tmp_path / "told")
+    send_together(running, signal.SIGINT, signal.SIGTERM)
+    out, errors = running.communicate(timeout=60)
+    assert running.returncode == 130 and "interrupted: these runs are whole" in out and "CPU time" in out, (out, errors)
+    assert not left_over(tmp_path)
+
+
+def test_an_error_just_after_the_start_ends_what_was_started(tmp_path, monkeypatch):
+    def no_thread(_):
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(one_run, "Watcher", no_thread)
+    monkeypatch.setattr(launch, "prepare", lambda *_: launch.Launch(("sleep", "300"), dict(os.environ)))
+    with pytest.raises(RuntimeError):
+        one_run.carry_out(one_run.Plan(["sleep"], grace_s=1), "stock", 1, None, None, Interrupts(), lambda *_: None)
+    assert not list(descendants(os.getpid()))
+
+
+def test_a_command_that_heeds_a_signal_is_not_waited_for_because_of_what_it_leaves(tmp_path):
+    one = Process(launch.Launch(("sh", "-c", "trap 'exit 0' TERM; sleep 300 & echo; wait"), dict(os.environ)), tmp_path / "out")
+    wait_for(tmp_path / "out")
+    began = time.monotonic()
+    one.end(60)
+    assert not one.pids() and time.monotonic() - began < 30
+
+
+def test_nohup_holds_when_the_terminal_is_closed(attempt, tmp_path):
+    running = begun(tmp_path, "--only", "stock", "--seconds", "2", "--", "ruby", "app.py", free_port(),
+                    preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN))
+    running.send_signal(signal.SIGHUP)
+    out, errors = running.communicate(timeout=60)
+    assert running.returncode == 0 and "interrupted" not in out, (out, errors)
 
 
 def test_a_killed_ashlar_takes_the_command_with_it(attempt, tmp_path):

@@ -1,5 +1,6 @@
 """What `ashlar try` does: find the two Rubies, run the command on each by turns, and put what was seen into forms."""
 
+import contextlib
 import itertools
 import math
 import os
@@ -18,6 +19,7 @@ from ashlar.said import say, visible
 from ashlar.tables import show_parts
 from ashlar.trying import page, report, rubies, server
 from ashlar.trying.compare import NAMES
+from ashlar.trying.interrupts import Interrupts
 from ashlar.trying.report import Found
 from ashlar.trying.requests import RATE_MAX
 from ashlar.trying.rubies import ASHLAR, STOCK, Ruby
@@ -35,14 +37,14 @@ def run(asked) -> int:
     _check_gems(gems_of, sides.get(ASHLAR))
     if plan.address and server.taken(plan.address):
         raise BadInput(f"{plan.address} is taken: something listens there already; end it, or have the command listen elsewhere (ss -ltnp shows who it is)")
-    runs = _run_all(plan, sides, gems_of, asked.rounds)
-    done = Found(plan, sides, runs, max((r.round for r in runs), default=1), os.environ.get("LD_PRELOAD", ""))
+    runs, interrupted = _run_all(plan, sides, gems_of, asked.rounds)
+    done = Found(plan, sides, runs, max((r.round for r in runs), default=1), os.environ.get("LD_PRELOAD", ""), interrupted)
     if not any(r.samples for r in runs):
-        if any(r.interrupted for r in runs):
+        if interrupted:
             raise KeyboardInterrupt
         raise BadInput("the command ended before its memory could be read once; give it more to do")
     _show(done, chosen, asked.output)
-    if any(r.interrupted for r in runs):
+    if interrupted:
         return 130
     return 1 if any(r.status for r in runs) else 0
 
@@ -118,23 +120,21 @@ def _check_gems(gems_of: Ruby, ashlar: Ruby | None) -> None:
 
 # ── Running ────────────────────────────────────────────────────────────────
 
-def _run_all(plan: Plan, sides: dict[str, Ruby], gems_of: Ruby, rounds: int) -> list[Run]:
-    """By turns, and the other one first in every second round. Ctrl-C ends it with what there is."""
-    signal.signal(signal.SIGHUP, signal.default_int_handler)  # a terminal that is closed leaves nothing behind
+def _run_all(plan: Plan, sides: dict[str, Ruby], gems_of: Ruby, rounds: int) -> tuple[list[Run], bool]:
+    """By turns, and the other one first in every second round. Ctrl-C ends it with what there is; whether it did."""
+    if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:  # as nohup has it
+        signal.signal(signal.SIGHUP, signal.default_int_handler)  # a terminal that is closed leaves nothing behind
     runs, progress = [], _Progress(rounds)
-    try:
-        for number in range(1, rounds + 1):
-            for side in (sides if number % 2 else reversed(sides)):
-                runs.append(carry_out(plan, side, number, sides[side], gems_of, progress.tell))
-                _check_programs(runs[-1], sides[side])
-                if runs[-1].interrupted:
-                    return runs
-    except KeyboardInterrupt:  # between two runs
-        if runs:
-            runs[-1].interrupted = True
-    finally:
-        progress.clear()
-    return runs
+    with Interrupts() as interrupts, contextlib.suppress(KeyboardInterrupt):
+        try:
+            for number in range(1, rounds + 1):
+                for side in (sides if number % 2 else reversed(sides)):
+                    runs.append(carry_out(plan, side, number, sides[side], gems_of, interrupts, progress.tell))
+                    _check_programs(runs[-1], sides[side])
+                    interrupts.check()
+        finally:
+            progress.clear()
+    return runs, interrupts.count > 0
 
 
 def _check_programs(found: Run, ruby: Ruby) -> None:

@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 from ashlar.errors import BadInput
@@ -67,25 +68,28 @@ class Process:
     def pids(self) -> list[int]:
         return [pid for pid, _ in descendants(os.getpid())]
 
-    def end(self, grace_s: float) -> None:
-        """Ask the command to end, then all of its processes, then end them."""
+    def end(self, grace_s: float, at_once: Callable[[], bool] = lambda: False) -> None:
+        """Ask the command to end, then all of its processes, then end them. From when `at_once` says so, none of them is given time."""
+        def wait(limit_s: float, goes_on: Callable[[], bool]) -> None:
+            until = time.monotonic() + limit_s
+            while time.monotonic() < until and goes_on() and not at_once():
+                time.sleep(_LOOK_S)
+
+        graceful = time.monotonic() + grace_s
         if self.running:
             _send(self.pid, signal.SIGTERM)
-            self._wait(grace_s)
+            wait(grace_s, lambda: self.running)
         if self.pids():
-            self._wait(1.0 if self.status is None else 0.3)
+            wait(1.0 if self.status is None else 0.3, self._any)  # most end with the command
             self._all(signal.SIGTERM)
-            self._wait(grace_s / 2)
+            wait(max(graceful - time.monotonic(), grace_s / 2), self._any)
         until = time.monotonic() + 10
-        while self.pids() and time.monotonic() < until:  # again, for what was started meanwhile
+        while self._any() and time.monotonic() < until:  # again, for what was started meanwhile
             self._all(signal.SIGKILL)
-            self._wait(0.5)
-
-    def _wait(self, limit_s: float) -> None:
-        """Until nothing runs any more; of a command that has ended, its other processes get a moment."""
-        until = time.monotonic() + limit_s
-        while time.monotonic() < until and (self.running or self.pids()):
             time.sleep(_LOOK_S)
+
+    def _any(self) -> bool:
+        return self.running or bool(self.pids())
 
     def _all(self, number: int) -> None:
         with contextlib.suppress(OSError):

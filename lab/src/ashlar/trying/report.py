@@ -27,6 +27,7 @@ class Found(NamedTuple):
     runs: Sequence[Run]
     rounds: int
     preloaded: str = ""
+    interrupted: bool = False
 
     @property
     def figures(self) -> list[Figure]:
@@ -39,6 +40,7 @@ class Found(NamedTuple):
     @property
     def warnings(self) -> list[str]:
         more = [f"LD_PRELOAD={self.preloaded} was set for both; Ashlar is its own malloc, so try it without"] if self.preloaded else []
+        more += ["interrupted: these runs are whole, and others were not begun"] if self.interrupted and not any(run.interrupted for run in self.runs) else []
         versions = {ruby.version for ruby in self.rubies.values()}
         more += [f"the two are different versions of Ruby, {' and '.join(sorted(versions))}: not all of the difference is the collector's"] if len(versions) > 1 else []
         return [*compare.warnings(self.runs, self.rounds), *more]

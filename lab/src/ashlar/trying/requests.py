@@ -10,7 +10,7 @@ import math
 import os
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, field
 
 from ashlar.trying.server import Address, request
@@ -19,7 +19,8 @@ CONNECTIONS_MAX = 64
 RATE_MAX = 1000.0
 _LEAST_SLOWER = 20
 _LATE_S = 10.0
-_RECENT_S = 1.0  # when it is interrupted, what was due in the last second has had no fair chance
+_LOOK_S = 0.2
+_RECENT_S = 1.0  # when it is given up, what was due in the last second has had no fair chance
 _HEAD_BYTES_MAX = 1 << 18
 
 
@@ -30,7 +31,6 @@ class Answered:
     latencies_s: list[float] = field(default_factory=list)
     statuses: Counter = field(default_factory=Counter)
     failures: Counter = field(default_factory=Counter)
-    interrupted: bool = False
 
     @property
     def failed(self) -> int:
@@ -53,14 +53,12 @@ class NothingCame(Unreadable):
 
 def ask(address: Address, paths: Sequence[str], headers: Sequence[str], rate_per_s: float, seconds: float, goes_on: Callable[[], bool],
         connections: int = CONNECTIONS_MAX) -> Answered:
-    """Path after path, again and again. `goes_on` says whether the server still runs."""
+    """Path after path, again and again. What `goes_on` says no to is given up, with what there is."""
     began = time.monotonic()
     due = [began + i / rate_per_s for i in range(max(1, round(rate_per_s * seconds)))]
     found = Answered([math.inf] * len(due))
-    try:
-        asyncio.run(_Client(address, paths, headers, found, connections).all_of(due, goes_on))
-    except KeyboardInterrupt:
-        found.interrupted = True
+    client = _Client(address, paths, headers, found, connections)
+    if not asyncio.run(client.done(client.all_of(due), goes_on)):
         del found.latencies_s[bisect.bisect(due, time.monotonic() - _RECENT_S):]
     if (unanswered := len(found.latencies_s) - found.statuses.total() - found.failures.total()) > 0:
         found.failures["not answered"] += unanswered
@@ -70,7 +68,8 @@ def ask(address: Address, paths: Sequence[str], headers: Sequence[str], rate_per
 def ask_in_turn(address: Address, paths: Sequence[str], headers: Sequence[str], count: int, limit_s: float, goes_on: Callable[[], bool]) -> Answered:
     """The next one when the last one has been answered: a server that nobody else asks takes this long for a request."""
     found = Answered()
-    asyncio.run(_Client(address, paths, headers, found, 1).in_turn(count, limit_s, goes_on))
+    client = _Client(address, paths, headers, found, 1)
+    asyncio.run(client.done(client.in_turn(count, limit_s), goes_on))
     return found
 
 
@@ -81,31 +80,32 @@ class _Client:
         self._address, self._texts, self._found = address, [request(address, path, headers) for path in paths], found
         self._room, self._idle = asyncio.Semaphore(connections), []
 
-    async def all_of(self, due: list[float], goes_on: Callable[[], bool]) -> None:
-        async def each_when_it_is_due() -> None:
-            asked = []
-            for number, at in enumerate(due):
-                await asyncio.sleep(at - time.monotonic())
-                asked.append(asyncio.create_task(self._one(number, at)))
-            await asyncio.wait(asked, timeout=_LATE_S)
-
-        all_asked = asyncio.create_task(each_when_it_is_due())
-        while not all_asked.done() and goes_on():
-            await asyncio.wait([all_asked], timeout=0.2)
-        if all_asked.done():
-            all_asked.result()
+    async def done(self, asking: Coroutine, goes_on: Callable[[], bool]) -> bool:
+        """Whether it came to its end; it is given up once nothing goes on."""
+        task = asyncio.create_task(asking)
+        while not task.done() and goes_on():
+            await asyncio.wait([task], timeout=_LOOK_S)
+        if task.done():
+            task.result()
         self._close()
+        return task.done()
 
-    async def in_turn(self, count: int, limit_s: float, goes_on: Callable[[], bool]) -> None:
+    async def all_of(self, due: list[float]) -> None:
+        asked = []
+        for number, at in enumerate(due):
+            await asyncio.sleep(at - time.monotonic())
+            asked.append(asyncio.create_task(self._one(number, at)))
+        await asyncio.wait(asked, timeout=_LATE_S)
+
+    async def in_turn(self, count: int, limit_s: float) -> None:
         began = time.monotonic()
         for number in range(count):
-            if not goes_on() or time.monotonic() - began > limit_s:
+            if time.monotonic() - began > limit_s:
                 break
             self._found.latencies_s.append(math.inf)
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(limit_s):
                     await self._one(number, time.monotonic())
-        self._close()
 
     async def _one(self, number: int, due: float) -> None:
         async with self._room:

@@ -3,16 +3,17 @@
 import hashlib
 import math
 import os
-import tempfile
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
+from ashlar import files
 from ashlar.errors import BadInput
 from ashlar.trying import collector, launch, requests, server, watch
 from ashlar.trying.collector import Collected
+from ashlar.trying.interrupts import Interrupts
 from ashlar.trying.process import Process
 from ashlar.trying.requests import Answered
 from ashlar.trying.rubies import Ruby
@@ -61,7 +62,7 @@ class Run:
     wall_s: float = 0.0
     others: float = 0.0  # the share of this machine's processors that other programs used meanwhile
     printed: str = ""  # a digest of its standard output
-    interrupted: bool = False
+    interrupted: bool = False  # its window was cut short
     warnings: list[str] = field(default_factory=list)
 
     @property
@@ -73,31 +74,20 @@ class Run:
         return self.status is not None
 
 
-def carry_out(plan: Plan, side: str, number: int, ruby: Ruby, gems_of: Ruby, tell: Callable[[str, Run], None]) -> Run:
-    """Raises BadInput where the command cannot be run or a server does not answer. What a Ctrl-C leaves is a run that was interrupted."""
-    server.wait_until_free(plan.ports)
-    # RUBYOPT is cut at blanks, so the folder of what it loads has none.
-    place = "/tmp" if any(c.isspace() for c in tempfile.gettempdir()) else None
-    with tempfile.TemporaryDirectory(prefix="ashlar-try-", dir=place) as folder:
-        scratch = Path(folder)
+def carry_out(plan: Plan, side: str, number: int, ruby: Ruby, gems_of: Ruby, interrupts: Interrupts, tell: Callable[[str, Run], None]) -> Run:
+    """Raises BadInput where the command cannot be run or a server does not answer, and KeyboardInterrupt while it waits for the server before.
+    What an interrupt leaves otherwise is a run that was cut short, or a whole one where it was being ended."""
+    with interrupts.raised():
+        server.wait_until_free(plan.ports)
+    with files.scratch("ashlar-try-") as scratch:
         process = Process(launch.prepare(plan.command, ruby, gems_of, scratch), scratch / "printed.out")
-        watcher = Watcher(process.started)
-        run = Run(side, number, watcher.seen)
-        one = _OneRun(plan, run, process, scratch, tell)
         try:
-            one.go()
-        except KeyboardInterrupt:
-            run.interrupted = True
-            one.close_window()
+            with Watcher(process.started) as seen:
+                one = _OneRun(plan, Run(side, number, seen), process, scratch, interrupts, tell)
+                one.go()
         finally:
-            try:
-                watcher.stop()
-                process.end(plan.grace_s)
-            except KeyboardInterrupt:  # once more: at once
-                process.end(0)
-                run.interrupted = True
-        one.finish()
-        return run
+            process.end(plan.grace_s, lambda: interrupts.hurry)
+        return one.finished()
 
 
 class _Moment(NamedTuple):
@@ -109,20 +99,29 @@ class _Moment(NamedTuple):
 
 
 class _OneRun:
-    def __init__(self, plan: Plan, run: Run, process: Process, scratch: Path, tell: Callable[[str, Run], None]):
-        self._plan, self._run, self._process, self._scratch, self._tell = plan, run, process, scratch, tell
+    def __init__(self, plan: Plan, run: Run, process: Process, scratch: Path, interrupts: Interrupts, tell: Callable[[str, Run], None]):
+        self._plan, self._run, self._process, self._scratch, self._interrupts, self._tell = plan, run, process, scratch, interrupts, tell
         self._begin_ns, self._end_ns = -math.inf, math.inf
         self._begin, self._open, self._ended = self._moment()._replace(cpu_s=0.0), False, False
 
     def go(self) -> None:
+        try:
+            self._measure()
+        except KeyboardInterrupt:
+            self._run.interrupted = True
+        self._close_window()
+
+    def _measure(self) -> None:
         if self._plan.paths:
-            self._run.address = self._wait_for_server()
+            with self._interrupts.raised():
+                self._run.address = self._wait_for_server()
             self._run.ready_s = self._now()
             self._plan.ports.add(self._run.address)
             self._warm_up(self._run.address)
             self._ask(self._run.address)
         else:
-            self._watch()
+            with self._interrupts.raised():
+                self._watch()
 
     def _now(self) -> float:
         return time.monotonic() - self._process.started
@@ -162,6 +161,7 @@ class _OneRun:
         plan, first = self._plan, not self._plan.in_turn
         count, limit_s = (max(_IN_TURN, len(plan.paths)), _IN_TURN_S) if first else (plan.in_turn, 4 * _IN_TURN_S)
         turn = requests.ask_in_turn(address, plan.paths, plan.headers, count, limit_s, self._goes_on)
+        self._interrupts.check()
         answered = [one for one in turn.latencies_s if math.isfinite(one)]
         if not answered:
             why = ", ".join([*(f"status {s}" for s in turn.statuses), *turn.failures]) or "nothing came"
@@ -173,16 +173,15 @@ class _OneRun:
             workers = max([1, *(sample.workers for sample in self._run.samples[-1:])])
             able = min(workers, len(os.sched_getaffinity(0)))  # so many requests at once
             plan.rate_per_s, plan.rate_was_chosen = float(f"{min(_RATE_MOST, BUSY * able * len(later) / sum(later)):.2g}"), True
-        if plan.warm_up_s > 0 and self._requests(address, plan.warm_up_s).interrupted:
-            raise KeyboardInterrupt
+        if plan.warm_up_s > 0:
+            self._requests(address, plan.warm_up_s)
+            self._interrupts.check()
 
     def _ask(self, address: Address) -> None:
         self._open_window()
         self._tell("is asked", self._run)
         self._run.answered = self._requests(address, self._plan.seconds or ASK_S)
-        if self._run.answered.interrupted:
-            raise KeyboardInterrupt
-        self.close_window()
+        self._interrupts.check()
         if not self._process.running:
             raise self._failed(f"ended with status {self._process.status} while it was asked")
 
@@ -191,7 +190,7 @@ class _OneRun:
 
     def _goes_on(self) -> bool:
         self._tell("", self._run)
-        return self._process.running or bool(self._process.pids())
+        return not self._interrupts.count and (self._process.running or bool(self._process.pids()))
 
     # ── Anything else ──────────────────────────────────────────────────────
 
@@ -211,7 +210,6 @@ class _OneRun:
             if until is not None and time.monotonic() >= until:
                 break
             time.sleep(_LOOK_S if self._now() > 1 else 0.005)
-        self.close_window()
 
     # ── The window ─────────────────────────────────────────────────────────
 
@@ -220,7 +218,7 @@ class _OneRun:
         self._begin_ns, self._begin, self._open = time.monotonic_ns(), self._moment(), True
         self._run.window_s = (self._now(), 0.0)
 
-    def close_window(self) -> None:
+    def _close_window(self) -> None:
         if self._open:
             self._open, self._ended = False, not self._process.running
             begin, end = self._begin, self._moment()
@@ -235,7 +233,7 @@ class _OneRun:
         cpu_s = self._process.cpu_s()
         return _Moment(time.monotonic(), cpu_s, watch.busy_s() - cpu_s - time.process_time())
 
-    def finish(self) -> None:
+    def finished(self) -> Run:
         """When nothing runs any more."""
         run, process = self._run, self._process
         if self._ended:
@@ -246,3 +244,4 @@ class _OneRun:
             if process.status:
                 run.warnings.append(f"on {run.side} the command ended with status {process.status}{process.last_line()}")
         run.collected = collector.read(self._scratch, self._begin_ns, self._end_ns)
+        return run

@@ -38,14 +38,17 @@ class Seen:
 
 
 class Watcher:
-    """Reads the tree again and again in a thread of its own, from `start` on."""
+    """Reads the tree again and again in a thread of its own, as long as the context lasts. `start` is its time 0."""
 
     def __init__(self, start: float):
         self.seen, self._start, self._stop = Seen(), start, threading.Event()
         self._thread = threading.Thread(target=self._watch, daemon=True)
-        self._thread.start()
 
-    def stop(self) -> None:
+    def __enter__(self) -> Seen:
+        self._thread.start()
+        return self.seen
+
+    def __exit__(self, *_) -> None:
         self._stop.set()
         self._thread.join()
 
