@@ -170,6 +170,7 @@ def test_a_program_that_fails_or_prints_other_text_is_told(attempt):
     done = attempt("--form", "terminal", "--", "ruby", "-c",
                    f"{PROGRAM}; print(os.environ.get('GEM_PATH')); sys.exit('broken' if os.environ.get('GEM_PATH') == '/fake/gems' else 0)")
     assert done.returncode == 1 and "on ashlar the command ended with status 1; the last line of its output: broken" in done.stdout and "other text on Ashlar" in done.stdout
+    assert "No difference" not in done.stdout and "they are not compared" in done.stdout
 
 
 def test_what_ran_instead_of_the_ruby_is_named(attempt):
@@ -209,6 +210,7 @@ def test_ctrl_c_keeps_what_was_measured(attempt, tmp_path, number):
     running.send_signal(number)
     out, errors = running.communicate(timeout=30)
     assert running.returncode == 130 and "interrupted: the last run, on ashlar" in out and "memory, settled" in out, errors
+    assert "With Ashlar" not in out and "No difference" not in out
     assert not [pid for pid in (tmp_path / "pids").read_text().split() if alive(int(pid))]
 
 
@@ -264,6 +266,16 @@ def test_ctrl_c_ends_the_asking_of_a_server(attempt, tmp_path):
     running.send_signal(signal.SIGINT)
     out, errors = running.communicate(timeout=60)
     assert running.returncode == 130 and "memory, settled" in out and "Traceback" not in errors, errors
+    assert not left_over(tmp_path)
+
+
+def test_ctrl_c_before_anything_was_measured_shows_nothing(attempt, tmp_path):
+    running = begun(tmp_path, "--form", "terminal,html", "--get", "/", "--warm-up", "3600", "--rate", "40", "--", "ruby", "app.py", free_port())
+    assert "stock warms up\n" in iter(running.stderr.readline, "")
+    time.sleep(1)
+    running.send_signal(signal.SIGINT)
+    out, errors = running.communicate(timeout=60)
+    assert (running.returncode, out) == (130, "") and errors.endswith("ashlar: interrupted\n") and not (tmp_path / "ashlar-try.html").exists()
     assert not left_over(tmp_path)
 
 
@@ -613,6 +625,28 @@ def test_a_percentile_that_failed_on_one_side_is_in_the_verdict():
 def test_more_is_said_as_plainly_as_less():
     runs = [a_run("stock", cpu_s=2.0), a_run("ashlar", mib=150, cpu_s=1.0)]
     assert compare.verdict(compare.figures(runs), 1) == ["With Ashlar: 50 % less CPU time (1 s instead of 2 s)", "But 50 % more memory (150 MiB instead of 100 MiB)"]
+
+
+def test_a_run_that_was_cut_short_is_compared_with_nothing():
+    runs = [a_run("stock", cpu_s=4.0), a_run("ashlar", mib=50, cpu_s=0.5, interrupted=True)]
+    assert figure("cpu_s", *runs).values == {"stock": (4.0,), "ashlar": ()} and figure("peak_memory", *runs).values["ashlar"] == ()
+    assert figure("memory", *runs).values == {"stock": (100 * MIB,), "ashlar": (50 * MIB,)} and not figure("memory", *runs).differs
+    assert compare.verdict(compare.figures(runs), 1) == []
+    said = compare.warnings(runs, 1)
+    assert any(one.endswith("is among these figures as far as they do not grow with time") for one in said) and any(one.startswith("Not all runs") for one in said)
+    others = [a_run("stock", 2, cpu_s=4.0), a_run("ashlar", 2, mib=80, cpu_s=2.0)]
+    assert figure("memory", *runs, *others).values["ashlar"] == (80 * MIB,), "whole runs of the same side are enough"
+    assert figure("memory", *runs, *others).differs and figure("cpu_s", *runs, *others).differs
+    program = [a_run("stock", cpu_s=4.0, status=0), runs[1]]
+    assert figure("memory", *program).values["ashlar"] == () and compare.verdict(compare.figures(program), 1) == []
+    assert any(one.endswith("and is not among these figures") for one in compare.warnings(program, 1))
+
+
+@pytest.mark.parametrize("statuses", [(0, 1), (1, 1), (0, None)])
+def test_runs_that_did_not_do_the_same_work_are_not_compared(statuses):
+    runs = [a_run(side, mib=mib, cpu_s=mib, status=status) for side, mib, status in zip(("stock", "ashlar"), (100, 20), statuses)]
+    assert not any(one.differs for one in compare.figures(runs)) and compare.verdict(compare.figures(runs), 1) == []
+    assert any(one.startswith("Not all runs did the same work") for one in compare.warnings(runs, 1))
 
 
 def test_what_the_collector_did_is_counted_from_forks_and_moments(tmp_path):

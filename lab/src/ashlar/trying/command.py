@@ -18,7 +18,7 @@ from ashlar.forms import STANDARD_OUTPUT, TERMINAL
 from ashlar.said import say, visible
 from ashlar.tables import show_parts
 from ashlar.trying import page, report, rubies, server
-from ashlar.trying.compare import NAMES
+from ashlar.trying.compare import NAMES, in_window
 from ashlar.trying.interrupts import Interrupts
 from ashlar.trying.report import Found
 from ashlar.trying.requests import RATE_MAX
@@ -39,7 +39,7 @@ def run(asked) -> int:
         raise BadInput(f"{plan.address} is taken: something listens there already; end it, or have the command listen elsewhere (ss -ltnp shows who it is)")
     runs, interrupted = _run_all(plan, sides, gems_of, asked.rounds)
     done = Found(plan, sides, runs, max((r.round for r in runs), default=1), os.environ.get("LD_PRELOAD", ""), interrupted)
-    if not any(r.samples for r in runs):
+    if not any(map(in_window, runs)):
         if interrupted:
             raise KeyboardInterrupt
         raise BadInput("the command ended before its memory could be read once; give it more to do")

@@ -8,6 +8,7 @@ from typing import NamedTuple
 from ashlar import amounts
 from ashlar.trying.rubies import ASHLAR, STOCK
 from ashlar.trying.run import Run
+from ashlar.trying.watch import Sample
 
 NAMES = {STOCK: "stock", ASHLAR: "Ashlar"}
 # By how much two runs of one and the same Ruby may differ, where there is only one run of each to go by.
@@ -20,7 +21,8 @@ OTHERS = 0.1
 
 
 class Figure(NamedTuple):
-    """A number of every run. `kind` is which of ONE_RUN it is judged by, none for what is only shown; `headline` is how the verdict calls it."""
+    """A number of every run. `kind` is which of ONE_RUN it is judged by, none for what is only shown; `headline` is how the verdict calls it. `alike` says
+    that the runs did the same work, as far as that can be seen: none was cut short, and all ended with status 0, or none by itself."""
 
     name: str
     label: str
@@ -29,6 +31,7 @@ class Figure(NamedTuple):
     kind: str = ""
     headline: str = ""
     disturbed: bool = False
+    alike: bool = True
 
     def mean(self, side: str) -> float | None:
         values = self.values.get(side, ())
@@ -57,23 +60,26 @@ class Figure(NamedTuple):
 
     @property
     def differs(self) -> bool:
-        return self.ratio is not None and bool(self.kind) and abs(self.ratio - 1) > self.noise
+        return self.alike and self.ratio is not None and bool(self.kind) and abs(self.ratio - 1) > self.noise
 
 
 def figures(runs: Sequence[Run]) -> list[Figure]:
-    """Those that some run can tell, the most important first."""
-    usable = [run for run in runs if _in_window(run)]
+    """Those that some run can tell, the most important first. What grows with time is of runs that nobody has cut short."""
+    usable = [run for run in runs if in_window(run)]
+    whole, level = [run for run in usable if not run.interrupted], _with_a_level(usable)
     ended, asked = any(run.ended for run in usable), any(run.answered for run in usable)
     during = " while asked" if asked else ""
 
-    def of(name: str, label: str, write: Callable[[float], str], value: Callable[[Run], float | None], kind: str = "", headline: str = "") -> Figure:
-        values = {side: tuple(v for run in usable if run.side == side and (v := value(run)) is not None) for side in (STOCK, ASHLAR)}
-        return Figure(name, label, write, values, kind, headline, any(run.others > OTHERS for run in usable))
+    def of(name: str, label: str, write: Callable[[float], str], value: Callable[[Run], float | None], kind: str = "", headline: str = "",
+           of_runs: Sequence[Run] = whole) -> Figure:
+        values = {side: tuple(v for run in of_runs if run.side == side and (v := value(run)) is not None) for side in (STOCK, ASHLAR)}
+        alike = {run.status for run in of_runs} in ({None}, {0}) and not any(run.interrupted for run in of_runs)
+        return Figure(name, label, write, values, kind, headline, any(run.others > OTHERS for run in of_runs), alike)
 
     made = [
-        of("memory", "memory, mean" if ended else "memory, settled", amounts.memory, _mean_pss if ended else settled_pss, "memory", "memory"),
-        of("peak_memory", "memory, peak", amounts.memory, lambda run: max(s.pss_bytes for s in _in_window(run)), "memory", "peak memory" if ended else ""),
-        of("workers_dirty", "private dirty of workers", amounts.memory, _workers_dirty, "memory"),
+        of("memory", "memory, mean" if ended else "memory, settled", amounts.memory, _mean_pss if ended else settled_pss, "memory", "memory", level),
+        of("peak_memory", "memory, peak", amounts.memory, lambda run: max(s.pss_bytes for s in in_window(run)), "memory", "peak memory" if ended else ""),
+        of("workers_dirty", "private dirty of workers", amounts.memory, _workers_dirty, "memory", "", level),
         of("cpu_s", f"CPU time{during}", _seconds, lambda run: run.cpu_s, "time", "CPU time"),
         of("wall_s", "time until it ended", _seconds, lambda run: run.wall_s if run.ended else None, "time", "time until it ended"),
         of("collector_s", f"time in GC{during}", _seconds, lambda run: run.collected.collector_s if _all_told(run) else None, "time"),
@@ -82,25 +88,33 @@ def figures(runs: Sequence[Run]) -> list[Figure]:
         of("collections", "collections", amounts.count, lambda run: run.collected.collections if _all_told(run) else None),
         of("major_collections", "of these major", amounts.count, lambda run: run.collected.major if _all_told(run) else None),
         of("full_collections", "of these full", amounts.count, lambda run: run.collected.full if _all_told(run) else None),
-        of("p50_s", "p50 of requests", _milliseconds, _percentile(0.50), "requests", "p50"),
-        of("p90_s", "p90", _milliseconds, _percentile(0.90), "requests", "p90"),
-        of("p99_s", "p99", _milliseconds, _percentile(0.99), "requests", "p99"),
+        of("p50_s", "p50 of requests", _milliseconds, _percentile(0.50), "requests", "p50", level),
+        of("p90_s", "p90", _milliseconds, _percentile(0.90), "requests", "p90", level),
+        of("p99_s", "p99", _milliseconds, _percentile(0.99), "requests", "p99", level),
         of("failed", "requests that failed", lambda v: f"{v:,.0f}", lambda run: run.answered.failed if run.answered else None),
-        of("ready_s", "until it answered" if asked else "until it listened", _seconds, lambda run: run.ready_s),
+        of("ready_s", "until it answered" if asked else "until it listened", _seconds, lambda run: run.ready_s, of_runs=usable),
     ]
     return [figure for figure in made if any(figure.values.values())]
 
 
 # ── Figures of one run ─────────────────────────────────────────────────────
 
-def _in_window(run: Run) -> list:
+def in_window(run: Run) -> list[Sample]:
     begin, end = run.window_s
     return [s for s in run.samples if begin <= s.at_s <= end]
 
 
+def _with_a_level(usable: Sequence[Run]) -> list[Run]:
+    """Those that memory and times of requests are taken of. One that was cut short stands for its side where nothing else does, but not among programs that
+    end: how much was to come is unknown."""
+    whole = [run for run in usable if not run.interrupted]
+    sides = {run.side for run in whole}
+    return whole if any(run.ended for run in usable) else [*whole, *(run for run in usable if run.side not in sides)]
+
+
 def _last_half(run: Run) -> list:
     middle = sum(run.window_s) / 2
-    found = _in_window(run)
+    found = in_window(run)
     return [s for s in found if s.at_s >= middle] or found[-1:]
 
 
@@ -111,7 +125,7 @@ def settled_pss(run: Run) -> float:
 
 def _mean_pss(run: Run) -> float:
     """Over time: between two samples memory is what the later one says."""
-    found, at, whole = _in_window(run), 0.0, 0.0
+    found, at, whole = in_window(run), 0.0, 0.0
     for sample in found:
         whole, at = whole + sample.pss_bytes * (sample.at_s - at), sample.at_s
     return whole / at if at else found[-1].pss_bytes
@@ -134,7 +148,7 @@ def _percentile(share: float) -> Callable[[Run], float | None]:
 
 def verdict(found: Sequence[Figure], rounds: int) -> list[str]:
     """What a reader may believe, a sentence each."""
-    both = [f for f in found if f.headline and f.ratio is not None]
+    both = [f for f in found if f.alike and f.headline and f.ratio is not None]
     better = [f for f in both if f.differs and f.ratio < 1]
     worse = [f for f in both if f.differs and f.ratio > 1]
     same = [f for f in both if not f.differs]
@@ -185,15 +199,19 @@ def warnings(runs: Sequence[Run], rounds: int) -> list[str]:
     if any(run.interrupted for run in runs):
         last = [run for run in runs if run.interrupted][-1]
         begin, end = last.window_s
-        said.append(f"interrupted: the last run, on {last.side}, was measured for {max(end - begin, 0):.1f} s"
-                    + (" and is among these figures" if _in_window(last) else ", too short to be among these figures"))
+        among = (", too short to be among these figures" if not in_window(last)
+                 else ", and is among these figures as far as they do not grow with time" if last in _with_a_level(list(filter(in_window, runs)))
+                 else ", and is not among these figures")
+        said.append(f"interrupted: the last run, on {last.side}, was measured for {max(end - begin, 0):.1f} s{among}")
+    if any(figure.kind and figure.ratio is not None and not figure.alike for figure in figures(runs)):
+        said.append("Not all runs did the same work: some failed, were cut short, or ended by themselves when others did not; they are not compared")
     for side in (STOCK, ASHLAR):
         of_side = [run for run in runs if run.side == side]
         if silent := sum(run.collected.silent for run in of_side if run.collected):
             whole = sum(run.collected.processes for run in of_side if run.collected)
             said.append(f"{silent} of {whole} Ruby processes on {side} did not say what their collector did (killed, or deaf to signals): "
                         "time in GC is not shown")
-        elif of_side and all(run.collected is None and _in_window(run) for run in of_side):
+        elif of_side and all(run.collected is None and in_window(run) for run in of_side):
             said.append(f"no Ruby process on {side} said what its collector did (RUBYOPT did not reach it): time in GC is not shown")
         if (unreadable := sum(run.seen.unreadable for run in of_side)):
             said.append(f"the memory of a process on {side} could not be read {unreadable} times, and its RSS was counted; run as its user, or as root")

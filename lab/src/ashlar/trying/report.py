@@ -61,7 +61,8 @@ def facts(found: Found) -> list[str]:
     many = f" {found.rounds} times{' on each' if len(found.sides) > 1 else ''}" if found.rounds > 1 else ""
     if asked:
         chosen = f" (chosen so that the server is busy for about {100 * BUSY:.0f} % of the time; --rate sets it)" if plan.rate_was_chosen else ""
-        seconds = plan.seconds or ASK_S
+        whole = not all(run.interrupted for run in asked)
+        seconds = plan.seconds or ASK_S if whole else max(run.window_s[1] - run.window_s[0] for run in asked)
         lines.append(f"asked{many} at {asked[0].address} for {_paths(plan.paths)}: {plan.rate_per_s:g} requests a second for {seconds:.0f} s{chosen}, "
                      f"after {plan.in_turn} one by one and {plan.warm_up_s:g} s to warm up")
     elif any(run.ready_s is not None for run in found.runs):
@@ -83,7 +84,7 @@ def table(found: Found) -> Table:
     both, twice = len(sides) == 2, any(f.spread is not None for f in figures)
     columns = [("", lambda f: f.label)]
     columns += [(NAMES[side], lambda f, side=side: "–" if (mean := f.mean(side)) is None else f.write(mean)) for side in sides]
-    columns += [("difference", lambda f: compare.signed(f.ratio) if f.ratio is not None and f.kind else "")] if both else []
+    columns += [("difference", lambda f: compare.signed(f.ratio) if f.ratio is not None and f.kind and f.alike else "")] if both else []
     columns += [("same Ruby", lambda f: f"{100 * f.spread:.1f} %" if f.spread is not None and f.kind else "")] if twice else []
     notes = ["Memory is PSS, summed over all processes of the command."]
     if any(not run.ended for run in found.runs):
