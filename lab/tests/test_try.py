@@ -119,6 +119,14 @@ def test_the_same_on_both_is_no_difference(attempt, tmp_path):
     assert [(run["side"], run["round"]) for run in told["runs"]] == [("stock", 1), ("ashlar", 1), ("ashlar", 2), ("stock", 2)]
 
 
+def test_a_failure_in_a_late_round_keeps_the_rounds_before(attempt, tmp_path):
+    (tmp_path / "fifth.py").write_text("import os\nopen('starts', 'a').write('x')\nif os.path.getsize('starts') == 5: raise SystemExit('no database here')\n" + APP)
+    done = attempt("--rounds", "3", "--get", "/", *SHORT, "--form", "terminal,json", "--", "ruby", "fifth.py", free_port(), SPARE_MIB="30")
+    assert done.returncode == 1 and "less memory" in done.stdout, done.stderr
+    assert "not all rounds were run: the command on stock ended with status 1 before it answered; the last line of its output: no database here" in done.stdout
+    assert len(json.loads((tmp_path / "ashlar-try.json").read_text())["runs"]) == 4
+
+
 def test_requests_that_fail_are_counted_and_said(attempt, tmp_path):
     done = attempt("--get", "/", "--get", "/broken", "--get", "/missing", *SHORT, "--form", "terminal,json", "--", "ruby", "app.py", free_port())
     assert "20 of 60 requests failed on stock (status 500: 20)" in done.stdout and "20 of 60 answers had status 404" in done.stdout

@@ -1,6 +1,5 @@
 """What `ashlar try` does: find the two Rubies, run the command on each by turns, and put what was seen into forms."""
 
-import contextlib
 import itertools
 import math
 import os
@@ -20,7 +19,7 @@ from ashlar.tables import show_parts
 from ashlar.trying import page, report, rubies, server
 from ashlar.trying.compare import NAMES, in_window
 from ashlar.trying.interrupts import Interrupts
-from ashlar.trying.report import Found
+from ashlar.trying.report import Found, Stopped
 from ashlar.trying.requests import RATE_MAX
 from ashlar.trying.rubies import ASHLAR, STOCK, Ruby
 from ashlar.trying.run import Plan, Run, carry_out
@@ -37,16 +36,13 @@ def run(asked) -> int:
     _check_gems(gems_of, sides.get(ASHLAR))
     if plan.address and server.taken(plan.address):
         raise BadInput(f"{plan.address} is taken: something listens there already; end it, or have the command listen elsewhere (ss -ltnp shows who it is)")
-    runs, interrupted = _run_all(plan, sides, gems_of, asked.rounds)
-    done = Found(plan, sides, runs, max((r.round for r in runs), default=1), os.environ.get("LD_PRELOAD", ""), interrupted)
+    runs, stopped = _run_all(plan, sides, gems_of, asked.rounds)
     if not any(map(in_window, runs)):
-        if interrupted:
-            raise KeyboardInterrupt
-        raise BadInput("the command ended before its memory could be read once; give it more to do")
-    _show(done, chosen, asked.output)
-    if interrupted:
+        raise stopped or BadInput("the command ended before its memory could be read once; give it more to do")
+    _show(Found(plan, sides, runs, max(r.round for r in runs), os.environ.get("LD_PRELOAD", ""), stopped), chosen, asked.output)
+    if isinstance(stopped, KeyboardInterrupt):
         return 130
-    return 1 if any(r.status for r in runs) else 0
+    return 1 if stopped or any(r.status for r in runs) else 0
 
 
 # ── What is asked for ──────────────────────────────────────────────────────
@@ -120,21 +116,27 @@ def _check_gems(gems_of: Ruby, ashlar: Ruby | None) -> None:
 
 # ── Running ────────────────────────────────────────────────────────────────
 
-def _run_all(plan: Plan, sides: dict[str, Ruby], gems_of: Ruby, rounds: int) -> tuple[list[Run], bool]:
-    """By turns, and the other one first in every second round. Ctrl-C ends it with what there is; whether it did."""
+def _run_all(plan: Plan, sides: dict[str, Ruby], gems_of: Ruby, rounds: int) -> tuple[list[Run], Stopped]:
+    """By turns, and the other one first in every second round. Ctrl-C ends it with what there is, and so does what goes wrong when each side has been run."""
     if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:  # as nohup has it
         signal.signal(signal.SIGHUP, signal.default_int_handler)  # a terminal that is closed leaves nothing behind
     runs, progress = [], _Progress(rounds)
-    with Interrupts() as interrupts, contextlib.suppress(KeyboardInterrupt):
-        try:
+    try:
+        with Interrupts() as interrupts:
             for number in range(1, rounds + 1):
                 for side in (sides if number % 2 else reversed(sides)):
                     runs.append(carry_out(plan, side, number, sides[side], gems_of, interrupts, progress.tell))
                     _check_programs(runs[-1], sides[side])
                     interrupts.check()
-        finally:
-            progress.clear()
-    return runs, interrupts.count > 0
+    except KeyboardInterrupt as interrupt:
+        return runs, interrupt
+    except BadInput as error:
+        if len(runs) < len(sides):
+            raise
+        return runs, error
+    finally:
+        progress.clear()
+    return runs, None
 
 
 def _check_programs(found: Run, ruby: Ruby) -> None:

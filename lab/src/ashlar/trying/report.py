@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from ashlar import amounts
 from ashlar.chart import stretches
+from ashlar.errors import BadInput
 from ashlar.said import visible
 from ashlar.tables import Table
 from ashlar.trying import compare
@@ -15,6 +16,8 @@ from ashlar.trying.compare import NAMES, Figure
 from ashlar.trying.rubies import ASHLAR, STOCK, Ruby
 from ashlar.trying.run import ASK_S, BUSY, Plan, Run
 
+# Why there are no more runs.
+Stopped = KeyboardInterrupt | BadInput | None
 _LEVELS = " ▁▂▃▄▅▆▇█"
 _ROWS = 4
 
@@ -27,7 +30,7 @@ class Found(NamedTuple):
     runs: Sequence[Run]
     rounds: int
     preloaded: str = ""
-    interrupted: bool = False
+    stopped: Stopped = None
 
     @property
     def figures(self) -> list[Figure]:
@@ -40,7 +43,10 @@ class Found(NamedTuple):
     @property
     def warnings(self) -> list[str]:
         more = [f"LD_PRELOAD={self.preloaded} was set for both; Ashlar is its own malloc, so try it without"] if self.preloaded else []
-        more += ["interrupted: these runs are whole, and others were not begun"] if self.interrupted and not any(run.interrupted for run in self.runs) else []
+        if isinstance(self.stopped, KeyboardInterrupt) and not any(run.interrupted for run in self.runs):
+            more.append("interrupted: these runs are whole, and others were not begun")
+        if isinstance(self.stopped, BadInput):
+            more.append(f"not all rounds were run: {self.stopped}")
         versions = {ruby.version for ruby in self.rubies.values()}
         more += [f"the two are different versions of Ruby, {' and '.join(sorted(versions))}: not all of the difference is the collector's"] if len(versions) > 1 else []
         return [*compare.warnings(self.runs, self.rounds), *more]
