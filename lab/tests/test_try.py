@@ -150,6 +150,23 @@ def test_a_server_that_ends_first_is_one_line_with_its_reason(attempt, tmp_path)
     assert done.returncode == 2 and done.stderr.strip().splitlines()[-1] == "ashlar: the command on stock ended with status 1 before it answered; the last line of its output: no database here"
 
 
+BACKGROUND = "ruby app.py {0} & until ruby -c 'import socket; socket.create_connection((\"127.0.0.1\", {0}))'; do sleep 0.1; done 2> /dev/null; sleep 0.5"
+
+
+def test_a_server_that_goes_into_the_background_is_refused(attempt, tmp_path):
+    for asking in (("--get", "/", "--seconds", "600", "--warm-up", "0"), (), ("--seconds", "600")):
+        done = attempt(*asking, "--", "sh", "-c", BACKGROUND.format(free_port()), timeout=60)
+        assert done.returncode == 2 and "the command on stock went into the background; have it stay in the foreground" in done.stderr, done.stderr
+    assert not left_over(tmp_path)
+
+
+def test_what_a_program_leaves_behind_is_ended_and_said(attempt, tmp_path):
+    for command in (BACKGROUND.format(free_port()), "sleep 300 & ruby -c 'import time; time.sleep(0.5)'"):
+        done = attempt("--seconds", "0", "--form", "terminal", "--", "sh", "-c", command, timeout=60)
+        assert done.returncode == 0 and "on ashlar the command ended and left 1 process behind, which had to be ended" in done.stdout, done.stdout + done.stderr
+    assert not left_over(tmp_path)
+
+
 def test_a_port_that_is_taken_and_a_server_elsewhere(attempt):
     with socket.socket() as other:
         other.bind(("127.0.0.1", 0))

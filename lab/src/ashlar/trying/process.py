@@ -42,6 +42,7 @@ class Process:
                 raise BadInput(f"cannot run {launch.command[0]!r}: {error.strerror}; check the path, or the first line of the script") from None
         self.pid, self.status, self._ended_cpu_s = self._popen.pid, None, 0.0
         self.wall_s = 0.0
+        self.left = 0  # how many of its processes went on when it had ended
 
     @property
     def running(self) -> bool:
@@ -81,6 +82,7 @@ class Process:
             wait(grace_s, lambda: self.running)
         if self.pids():
             wait(1.0 if self.status is None else 0.3, self._any)  # most end with the command
+            self.left = len(self.pids())
             self._all(signal.SIGTERM)
             wait(max(graceful - time.monotonic(), grace_s / 2), self._any)
         until = time.monotonic() + 10

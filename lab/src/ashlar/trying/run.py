@@ -132,9 +132,9 @@ class _OneRun:
         until, asked, listens, refused = time.monotonic() + self._plan.ready_s, [], [], []
         while time.monotonic() < until:
             self._tell("starts", self._run)
-            if not self._process.running and not self._process.pids():
-                raise self._failed(f"ended with status {self._process.status} before it answered")
             listens, refused = server.listening(self._process.pids())
+            if not self._process.running and (listens or refused or not self._process.pids()):
+                self._check_runs("before it answered")
             # The port alone is compared: a server that listens at all addresses of IPv6 is asked at 127.0.0.1 as well.
             asked = [a for a in listens if self._plan.address is None or a.port == self._plan.address.port]
             for address in asked:
@@ -152,6 +152,16 @@ class _OneRun:
             raise self._failed(f"listens only at {', '.join(refused)}, and only loopback is asked; have it listen at 127.0.0.1")
         raise self._failed(f"listens at no port after {self._plan.ready_s:.0f} s; have it listen at 127.0.0.1, or give it longer with --ready")
 
+    def _check_runs(self, when: str) -> None:
+        """The command itself: a server that outlives it could not be told to end as it wants to be."""
+        if not self._process.running:
+            self._check_foreground()
+            raise self._failed(f"ended with status {self._process.status} {when}")
+
+    def _check_foreground(self) -> None:
+        if self._process.status == 0 and any(server.listening(self._process.pids())):
+            raise self._failed("went into the background; have it stay in the foreground")
+
     def _failed(self, what: str) -> BadInput:
         return BadInput(f"the command on {self._run.side} {what}{self._process.last_line()}")
 
@@ -162,6 +172,7 @@ class _OneRun:
         count, limit_s = (max(_IN_TURN, len(plan.paths)), _IN_TURN_S) if first else (plan.in_turn, 4 * _IN_TURN_S)
         turn = requests.ask_in_turn(address, plan.paths, plan.headers, count, limit_s, self._goes_on)
         self._interrupts.check()
+        self._check_runs("while it was asked")
         answered = [one for one in turn.latencies_s if math.isfinite(one)]
         if not answered:
             why = ", ".join([*(f"status {s}" for s in turn.statuses), *turn.failures]) or "nothing came"
@@ -182,15 +193,14 @@ class _OneRun:
         self._tell("is asked", self._run)
         self._run.answered = self._requests(address, self._plan.seconds or ASK_S)
         self._interrupts.check()
-        if not self._process.running:
-            raise self._failed(f"ended with status {self._process.status} while it was asked")
+        self._check_runs("while it was asked")
 
     def _requests(self, address: Address, seconds: float) -> Answered:
         return requests.ask(address, self._plan.paths, self._plan.headers, self._plan.rate_per_s, seconds, self._goes_on)
 
     def _goes_on(self) -> bool:
         self._tell("", self._run)
-        return not self._interrupts.count and (self._process.running or bool(self._process.pids()))
+        return not self._interrupts.count and self._process.running
 
     # ── Anything else ──────────────────────────────────────────────────────
 
@@ -210,6 +220,8 @@ class _OneRun:
             if until is not None and time.monotonic() >= until:
                 break
             time.sleep(_LOOK_S if self._now() > 1 else 0.005)
+        if not self._process.running and self._plan.seconds != math.inf:  # what a program leaves behind is no server to be measured
+            self._check_foreground()
 
     # ── The window ─────────────────────────────────────────────────────────
 
@@ -240,6 +252,9 @@ class _OneRun:
             run.status, run.wall_s = process.status, process.wall_s
             run.cpu_s = process.cpu_s()
             run.window_s = (0.0, process.wall_s)
+            if process.left:
+                run.warnings.append(f"on {run.side} the command ended and left {process.left} process{'es' if process.left > 1 else ''} behind, which had to be "
+                                    "ended; a server has to stay in the foreground")
             run.printed = hashlib.sha256(process.output.read_bytes()).hexdigest()
             if process.status:
                 run.warnings.append(f"on {run.side} the command ended with status {process.status}{process.last_line()}")
