@@ -309,7 +309,7 @@ def test_ctrl_c_while_a_run_is_ended_leaves_it_whole(attempt, tmp_path):
     wait_for(tmp_path / "told")
     send_together(running, signal.SIGINT, signal.SIGTERM)
     out, errors = running.communicate(timeout=60)
-    assert running.returncode == 130 and "interrupted: these runs are whole" in out and "CPU time" in out, (out, errors)
+    assert running.returncode == 130 and "interrupted: each of these runs is whole" in out and "CPU time" in out, (out, errors)
     assert not left_over(tmp_path)
 
 
@@ -665,6 +665,7 @@ def test_a_run_that_was_cut_short_is_compared_with_nothing():
     program = [a_run("stock", cpu_s=4.0, status=0), runs[1]]
     assert figure("memory", *program).values["ashlar"] == () and compare.verdict(compare.figures(program), 1) == []
     assert any(one.endswith("and is not among these figures") for one in compare.warnings(program, 1))
+    assert len(figure("memory", a_run("stock", status=-15, interrupted=True)).values["stock"]) == 1, "all that there is"
 
 
 @pytest.mark.parametrize("statuses", [(0, 1), (1, 1), (0, None)])

@@ -105,11 +105,11 @@ def in_window(run: Run) -> list[Sample]:
 
 
 def _with_a_level(usable: Sequence[Run]) -> list[Run]:
-    """Those that memory and times of requests are taken of. One that was cut short stands for its side where nothing else does, but not among programs that
-    end: how much was to come is unknown."""
+    """Those that memory and times of requests are taken of. One that was cut short stands for its side where nothing else does, but not beside a program that
+    ended: how much was to come is unknown."""
     whole = [run for run in usable if not run.interrupted]
     sides = {run.side for run in whole}
-    return whole if any(run.ended for run in usable) else [*whole, *(run for run in usable if run.side not in sides)]
+    return whole if any(run.ended for run in whole) else [*whole, *(run for run in usable if run.side not in sides)]
 
 
 def _last_half(run: Run) -> list:

@@ -44,7 +44,7 @@ class Found(NamedTuple):
     def warnings(self) -> list[str]:
         more = [f"LD_PRELOAD={self.preloaded} was set for both; Ashlar is its own malloc, so try it without"] if self.preloaded else []
         if isinstance(self.stopped, KeyboardInterrupt) and not any(run.interrupted for run in self.runs):
-            more.append("interrupted: these runs are whole, and others were not begun")
+            more.append("interrupted: each of these runs is whole")
         if isinstance(self.stopped, BadInput):
             more.append(f"not all rounds were run: {self.stopped}")
         versions = {ruby.version for ruby in self.rubies.values()}
