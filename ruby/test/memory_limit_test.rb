@@ -83,6 +83,25 @@ claim "a large buffer is preceded by a collection when it would not fit below th
   RUBY
 end
 
+claim "live data a little above the limit does not seem to fit because objects are made between it", only: "ashlar" do
+  ruby_ok <<~'RUBY', env: { "ASHLAR_NURSERY_MIN" => "8MiB" }
+    kept = Array.new(1_500_000) { Object.new }.each_slice(3).map(&:first)
+    limit = ->(mib) { GC.config(memory_limit: "#{mib}MiB"); 3.times { GC.start } }
+    limit[32]
+    limit[(GC.stat(:resident_bytes) >> 20) - 1]
+    seen = Array.new(5) do
+      100_000.times { Object.new }
+      GC.start(immediate_sweep: false)
+      GC.stat(:over_memory_limit)
+    end
+    abort seen.inspect unless seen.all?(1) && kept.size == 500_000
+    kept = nil
+    3.times { GC.start }
+    abort "it does not fit" unless GC.stat(:over_memory_limit) == 0
+    puts "ok"
+  RUBY
+end
+
 claim "where no full marking is allowed a limit that is too low brings no further collections, and GC.start does what is due", only: "ashlar" do
   ruby_ok <<~'RUBY', env: { "ASHLAR_MEMORY_LIMIT" => "64MiB" }
     GC.config(rgengc_allow_full_mark: false)

@@ -136,7 +136,9 @@ impl Limit {
     }
 
     /// A major or full collection has been swept. The program has been handed `fresh_bytes` since
-    /// it was marked, which are not what it left.
+    /// it was marked, which are not what it left: live data that fits without them fits. But a part
+    /// of them may lie in pages that live data keeps resident anyway, so live data that did not fit
+    /// has to fit together with them.
     pub(super) fn note_after_full(
         &mut self,
         limit_bytes: Option<usize>,
@@ -145,7 +147,11 @@ impl Limit {
         is_exact: bool,
     ) {
         let left_bytes = resident_bytes.saturating_sub(fresh_bytes);
-        let is_over = limit_bytes.is_some_and(|limit| left_bytes > limit);
+        let judged_bytes = match self.fit {
+            Fit::Over => resident_bytes,
+            Fit::Fits | Fit::Doubtful => left_bytes,
+        };
+        let is_over = limit_bytes.is_some_and(|limit| judged_bytes > limit);
         self.left_resident_bytes = left_bytes;
         self.fit = match (is_over, is_exact || self.fit == Fit::Over) {
             (false, _) => Fit::Fits,
@@ -155,9 +161,11 @@ impl Limit {
         self.note_resident(limit_bytes, resident_bytes);
     }
 
-    /// This process has just been forked: what did not fit was its parent's.
+    /// This process has just been forked: what did not fit was its parent's, and so was what was
+    /// resident.
     pub(super) fn begin_in_child(&mut self) {
         self.fit = Fit::Fits;
+        self.left_resident_bytes = 0;
     }
 
     pub(super) fn is_over(&self) -> bool {

@@ -1209,6 +1209,17 @@ mod tests {
     }
 
     #[test]
+    fn what_the_program_is_handed_after_marking_does_not_make_live_data_fit() {
+        let mut pace = pace_after_full(LIMITED, 150 * MIB);
+        pace.note_after_full(155 * MIB, 0, true);
+        // The same live data, and the cells of a nursery between it.
+        pace.note_after_full(155 * MIB, 10 * MIB, false);
+        assert!(pace.is_over_limit());
+        pace.note_after_full(149 * MIB, 10 * MIB, false);
+        assert!(!pace.is_over_limit());
+    }
+
+    #[test]
     fn memory_elsewhere_beyond_the_limit_brings_one_full_collection() {
         // As much more than the limit as the process has besides its heap.
         let beside = |resident_mib| Measure {
@@ -1232,6 +1243,23 @@ mod tests {
             assert_eq!(pace.start(beside(190), None), Minor);
             assert!(pace.nursery_bytes() > 19 * MIB);
         }
+    }
+
+    #[test]
+    fn a_forked_child_above_the_limit_has_to_show_whether_its_live_data_fits() {
+        let of_child = |resident_mib| Measure {
+            residence: Some(Residence {
+                resident_bytes: resident_mib * MIB,
+                free_bytes: 0,
+            }),
+            ..measure(80 * MIB, MIB)
+        };
+        let mut pace = Pace::new(LIMITED);
+        pace.start(measure(0, 80 * MIB), Some(Full));
+        pace.note_after_full(170 * MIB, 0, true);
+        pace.begin_in_child(0);
+        assert_eq!(pace.start(of_child(60), None), Minor);
+        assert_eq!(pace.start(of_child(155), None), Full);
     }
 
     #[test]
