@@ -57,6 +57,9 @@ pub(crate) struct Knobs {
     payloads_due_bytes: AtomicUsize,
     /// Fresh payload bytes beyond which the process would outgrow its memory limit.
     room_bytes: AtomicUsize,
+    /// Bytes by which resized payloads have grown beyond that, and for which no room has been
+    /// made yet.
+    owed_room_bytes: AtomicUsize,
     /// How many collections, and slices of collections, have marked.
     markings: AtomicUsize,
 }
@@ -79,7 +82,8 @@ const FROM_LIBC: u8 = 1;
 const STRESS: u8 = 2;
 /// A bit of `xmalloc_mode`: some payloads are samples of the heap profile.
 const SAMPLED: u8 = 4;
-/// A bit of `xmalloc_mode`: a collection is due, and the next `xmalloc` is to notice it.
+/// A bit of `xmalloc_mode`: a collection has become due where none may begin, and the next
+/// `xmalloc` is to look.
 const DUE: u8 = 8;
 
 /// Types whose objects never need more than four words unless they ask for more. Objects of
@@ -101,6 +105,7 @@ impl Knobs {
             xmalloc_mode: AtomicU8::new(FROM_LIBC),
             payloads_due_bytes: AtomicUsize::new(usize::MAX),
             room_bytes: AtomicUsize::new(usize::MAX),
+            owed_room_bytes: AtomicUsize::new(0),
             markings: AtomicUsize::new(0),
         }
     }
@@ -191,12 +196,32 @@ impl Knobs {
         self.set_mode(DUE, true);
     }
 
-    /// An `xmalloc` looks.
-    #[inline]
+    /// Whether the next `xmalloc` is to look.
+    #[inline(always)]
+    pub(crate) fn next_xmalloc_looks(&self) -> bool {
+        self.xmalloc_mode.load(Relaxed) & DUE != 0
+    }
+
+    /// Somebody looks who may collect.
     pub(crate) fn note_look(&self) {
-        if self.xmalloc_mode.load(Relaxed) & DUE != 0 {
-            self.set_mode(DUE, false);
-        }
+        self.set_mode(DUE, false);
+    }
+
+    /// A resized payload grows by `bytes` that do not fit below the memory limit: whoever may
+    /// collect next is to make room for them.
+    pub(crate) fn owe_room(&self, bytes: usize) {
+        self.owed_room_bytes.fetch_add(bytes, Relaxed);
+        self.let_next_xmalloc_look();
+    }
+
+    #[inline(always)]
+    pub(crate) fn owes_room(&self) -> bool {
+        self.owed_room_bytes.load(Relaxed) > 0
+    }
+
+    /// The bytes for which room is to be made, now that somebody makes it.
+    pub(crate) fn take_owed_room(&self) -> usize {
+        self.owed_room_bytes.swap(0, Relaxed)
     }
 
     fn set_mode(&self, bit: u8, on: bool) {

@@ -97,6 +97,9 @@ fn allocate_slowly(
     } else {
         Reason::NewObject
     };
+    if urgency == Urgency::MayCollect && KNOBS.owes_room() {
+        collector.make_owed_room();
+    }
     let (driver, wanted) = (collector.driver(reason), || collector.wanted(reason));
     // SAFETY: this thread holds the lock and owns the cache.
     match unsafe { driver.allocate(cache, width.bytes(), state, urgency, wanted) } {

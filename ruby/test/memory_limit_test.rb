@@ -83,6 +83,18 @@ claim "a large buffer is preceded by a collection when it would not fit below th
   RUBY
 end
 
+claim "a large buffer that grows in small steps near the limit is collected for by what it grows, not by what it is", only: "ashlar" do
+  ruby_ok <<~'RUBY', env: { "ASHLAR_MEMORY_LIMIT" => "160MiB" }
+    text = "x" * (90 << 20)
+    GC.start
+    before = GC.stat(:major_gc_count)
+    200.times { text.insert(-2, "y" * 8192) }
+    full = GC.stat(:major_gc_count) - before
+    abort "#{full} full collections" unless full <= 3 && text.bytesize == (90 << 20) + 200 * 8192
+    puts "ok"
+  RUBY
+end
+
 claim "live data a little above the limit does not seem to fit because objects are made between it", only: "ashlar" do
   ruby_ok <<~'RUBY', env: { "ASHLAR_NURSERY_MIN" => "8MiB" }
     kept = Array.new(1_500_000) { Object.new }.each_slice(3).map(&:first)

@@ -322,6 +322,48 @@ EXTENSION = <<~'C'
 
   static VALUE external(VALUE self, VALUE bytes) { rb_gc_adjust_memory_usage(NUM2LL(bytes)); return Qnil; }
 
+  /* Collections, or full ones, of this process. */
+  static size_t collections(void) { return rb_gc_count(); }
+  static size_t full_collections(void) { return rb_gc_stat(ID2SYM(rb_intern("major_gc_count"))); }
+
+  /* The thread keeps a free piece of this size afterwards. */
+  static void take_and_give(void) { ruby_xfree(ruby_xmalloc(100)); }
+
+  /* Collections that the next calls of xmalloc begin, after memory was reported while none was allowed. */
+  static VALUE collections_for_reported(VALUE self) {
+      take_and_give();
+      rb_gc_disable();
+      rb_gc_adjust_memory_usage(400 << 20);
+      take_and_give();
+      rb_gc_enable();
+      size_t before = collections();
+      for (int i = 0; i < 10; i++) take_and_give();
+      VALUE count = SIZET2NUM(collections() - before);
+      rb_gc_adjust_memory_usage(-(400 << 20));
+      return count;
+  }
+
+  /* Objects that own memory of somebody else, and that need no xmalloc. */
+  static const rb_data_type_t foreign_type = {"foreign", {NULL, NULL, NULL}, NULL, NULL, 0};
+  static VALUE foreign(VALUE self, VALUE bytes) {
+      VALUE object = TypedData_Wrap_Struct(rb_cObject, &foreign_type, &foreign_type);
+      rb_gc_adjust_memory_usage(NUM2LL(bytes));
+      return object;
+  }
+
+  /* Full collections while a payload is resized to 100 MiB, which are not written, and those of what follows: objects or an xmalloc. */
+  static VALUE full_collections_for_resized(VALUE self, VALUE by_objects) {
+      char *payload = ruby_xmalloc(1 << 20);
+      size_t before = full_collections();
+      payload = ruby_xrealloc(payload, 101 << 20);
+      size_t resized = full_collections();
+      for (int i = 0; RTEST(by_objects) && i < 3000; i++) rb_obj_alloc(rb_cObject);
+      if (!RTEST(by_objects)) take_and_give();
+      size_t after = full_collections();
+      ruby_xfree(payload);
+      return rb_ary_new_from_args(2, SIZET2NUM(resized - before), SIZET2NUM(after - resized));
+  }
+
   /* A list that is half changed when it reports memory, or asks for more of it. */
   struct list { size_t count; VALUE *items; int is_resized; };
   static void list_mark(void *p) {
@@ -355,14 +397,14 @@ EXTENSION = <<~'C'
       return self;
   }
   static VALUE collections_of(VALUE self, VALUE grows) {
-      size_t before = rb_gc_count(), size = 1 << 20;
+      size_t size = 1 << 20;
       char *payload = ruby_xmalloc(size);
-      before = rb_gc_count();
+      size_t before = collections();
       for (int i = 0; i < 100; i++) {
           if (RTEST(grows)) payload = ruby_xrealloc(payload, size += 1 << 20);
           else rb_gc_adjust_memory_usage(1 << 20);
       }
-      VALUE count = SIZET2NUM(rb_gc_count() - before);
+      VALUE count = SIZET2NUM(collections() - before);
       ruby_xfree(payload);
       if (!RTEST(grows)) rb_gc_adjust_memory_usage(-(100 << 20));
       return count;
@@ -385,6 +427,9 @@ EXTENSION = <<~'C'
       rb_define_singleton_method(m, "across_threads", across_threads, 1);
       rb_define_singleton_method(m, "external", external, 1);
       rb_define_singleton_method(m, "collections_of", collections_of, 1);
+      rb_define_singleton_method(m, "collections_for_reported", collections_for_reported, 0);
+      rb_define_singleton_method(m, "full_collections_for_resized", full_collections_for_resized, 1);
+      rb_define_singleton_method(m, "foreign", foreign, 1);
       VALUE list = rb_define_class_under(m, "List", rb_cObject);
       rb_undef_alloc_func(list);
       rb_define_singleton_method(list, "new", list_new, 1);
@@ -532,6 +577,21 @@ claim "an extension that reports memory, or resizes a payload, while an object i
   RUBY
 end
 
+claim "below a memory limit resizing a payload does not collect either, and what follows makes room for it", only: "ashlar" do
+  with_extension(<<~'RUBY')
+    kept = Array.new(200_000) { |i| "kept #{i}" }
+    [true, false].each do |by_objects|
+      GC.start
+      GC.config(memory_limit: "#{(GC.stat(:resident_bytes) >> 20) + 50}MiB")
+      GC.start
+      found = Payload.full_collections_for_resized(by_objects)
+      abort "#{by_objects ? "objects" : "xmalloc"}: #{found}" unless found == [0, 1]
+      GC.start
+      abort "in steps" unless Payload.collections_of(true) == 0 && kept.last == "kept 199999"
+    end
+  RUBY
+end
+
 claim "strings that only grow, and are dropped, do not add up" do
   ruby_ok <<~'RUBY'
     more = "x" * 100_000
@@ -553,6 +613,21 @@ claim "memory that an extension reports brings collections forward" do
     Array.new(2_000) { Object.new }
     abort "no collection after 400 MB reported" unless GC.count > count
     Payload.external(-400_000_000)
+  RUBY
+end
+
+claim "memory that an extension reports is looked at by the next xmalloc that may collect, and by the first objects", only: "ashlar" do
+  with_extension(<<~'RUBY')
+    GC.start
+    abort "no collection by xmalloc" if Payload.collections_for_reported == 0
+    GC.start
+    count, objects = GC.count, 0
+    while GC.count == count
+      Payload.foreign(4 << 20)
+      objects += 1
+    end
+    Payload.external(-objects * (4 << 20))
+    abort "#{objects} objects" if objects > 2_050
   RUBY
 end
 

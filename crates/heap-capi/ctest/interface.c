@@ -1090,6 +1090,25 @@ CLAIM(a_large_payload_makes_room_below_the_memory_limit)
     CHECK(statistics().pauses == statistics().full_collections);
 }
 
+CLAIM(a_large_payload_that_grows_in_small_steps_is_collected_for_by_what_it_grows)
+{
+    enum { BYTES = 48 << 20, STEP = 8 << 10 };
+    char options[100];
+    snprintf(options, sizeof options, "memory_limit=%zu nursery_min=1G nursery_max=1G", resident_bytes() + BYTES + BYTES / 4);
+    begin(options);
+    struct node *node = NULL;
+    ASHLAR_ROOTS(thread, &node);
+    node = new_node(1);
+    node->text = memset(ashlar_payload_new(thread, BYTES), 1, BYTES);
+    ashlar_collect(thread, ASHLAR_FULL);
+    size_t before = statistics().full_collections;
+    for (size_t bytes = BYTES; bytes < BYTES + 100 * STEP;) {
+        node->text = ashlar_payload_resize(thread, node->text, bytes += STEP);
+        CHECK(node->text && node->text[BYTES - 1] == 1);
+    }
+    CHECK(statistics().full_collections == before);
+}
+
 /* ── Weak references, ephemerons, finalizers ─────────────────────────────────────── */
 
 CLAIM(weak_references_are_cleared_when_their_cells_die)

@@ -9,8 +9,8 @@ use crate::error;
 use crate::heap::ProgramHeap;
 use crate::thread::Thread;
 
-/// Runs `allocate`, after a collection if one is due. If memory is out, runs it once more, after
-/// a collection that frees everything dead.
+/// Runs `allocate`, which hands out `bytes`, after a collection if one is due. If memory is out,
+/// runs it once more, after a collection that frees everything dead.
 fn collecting(thread: &Thread, bytes: usize, allocate: impl Fn() -> *mut c_void) -> *mut c_void {
     let heap = thread.heap();
     heap.collect_before_payload(thread, bytes);
@@ -55,11 +55,12 @@ unsafe extern "C" fn ashlar_payload_resize(
     payload: Option<NonNull<u8>>,
     bytes: usize,
 ) -> *mut c_void {
-    if payload.is_none() {
+    let Some(old) = payload else {
         return ashlar_payload_new(thread, bytes);
-    }
+    };
+    let old_bytes = ashlar_payload_bytes(thread.heap(), old.as_ptr().cast());
     // SAFETY: the program passes a payload.
-    collecting(thread, bytes, || unsafe {
+    collecting(thread, bytes.saturating_sub(old_bytes), || unsafe {
         ashlar_realloc(thread, payload, bytes)
     })
 }

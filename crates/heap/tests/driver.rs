@@ -366,6 +366,34 @@ fn large_payloads_that_are_dead_make_room_below_the_memory_limit() {
 
 #[test]
 #[cfg_attr(miri, ignore = "no memory limit in the interpreter")]
+fn room_for_what_a_program_has_been_handed_is_made_once_for_each_part_of_live_data() {
+    const LIVE_BYTES: usize = 64 * MIB;
+    let _alone = RESIDENT_BYTES.lock();
+    let pace = PaceOptions {
+        memory_limit_bytes: Some(os::resident_bytes().unwrap() + 2 * LIVE_BYTES),
+        ..PaceOptions::default()
+    };
+    with_program(1 << 30, pace, |p| {
+        let heap = p.driver.heap;
+        let full_collections = || {
+            p.driver.make_room_for_handed(usize::MAX, None);
+            heap.stats().full_collections
+        };
+        let cell = p.object_with_payload(LIVE_BYTES);
+        p.keep(cell);
+        // The second one notes what the first has left.
+        (0..2).for_each(|_| p.driver.collect(Request::EVERYTHING));
+        let before = full_collections();
+        p.object_with_payload(LIVE_BYTES / 32);
+        assert_eq!(full_collections(), before);
+        p.object_with_payload(LIVE_BYTES / 16);
+        assert_eq!(full_collections(), before + 1);
+        assert_eq!(full_collections(), before + 1);
+    });
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "no memory limit in the interpreter")]
 fn an_old_payload_that_dies_makes_room_though_nothing_is_fresh() {
     const PAYLOAD_BYTES: usize = 128 * MIB;
     let minor = Request {

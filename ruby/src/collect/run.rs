@@ -25,6 +25,16 @@ impl Collector {
         Driver { heap, world }
     }
 
+    /// Makes room for what payloads have grown by when they were resized.
+    pub(crate) fn make_owed_room(&self) {
+        let bytes = KNOBS.take_owed_room();
+        if bytes > 0 && KNOBS.full_marking_allowed.is_on() {
+            let driver = self.driver(Reason::Malloc);
+            driver.make_room_for_handed(bytes, self.auto_compaction());
+            self.set_payloads_due();
+        }
+    }
+
     /// Runs `work` with the program stopped and its stack saved; does nothing while the
     /// collector is at work.
     pub(super) fn stopped(&self, work: impl FnOnce()) {

@@ -119,7 +119,7 @@ pub(super) unsafe fn free_payload(cache: OwnCache, payload: NonNull<u8>) {
 /// # Safety
 /// `payload` is memory that the process allocated.
 #[no_mangle]
-unsafe extern "C" fn ashlar_usable_payload(payload: *mut c_void) -> usize {
+pub(super) unsafe extern "C" fn ashlar_usable_payload(payload: *mut c_void) -> usize {
     let ours = shared().and_then(|shared| shared.space().usable_bytes(payload as usize));
     // SAFETY: memory that is not ours is libc's.
     ours.unwrap_or_else(|| unsafe { libc_malloc::usable_size(payload) })

@@ -12,7 +12,8 @@ use ashlar_heap::driver::LARGE_PAYLOAD_BYTES;
 use ashlar_heap::Shared;
 
 use super::process_malloc::{
-    ashlar_calloc_payload, ashlar_malloc_payload, ashlar_realloc_payload, is_in_heap,
+    ashlar_calloc_payload, ashlar_malloc_payload, ashlar_realloc_payload, ashlar_usable_payload,
+    is_in_heap,
 };
 use super::thread_caches::OwnCache;
 use crate::collect::Reason;
@@ -31,41 +32,48 @@ fn collect_if_due_for(size: usize, allowed: bool) {
     if !allowed {
         return;
     }
-    make_room_for_large(size);
-    KNOBS.note_look();
-    collect_if_due();
+    if is_too_large(size) {
+        make_room(size);
+    }
+    if is_due() || KNOBS.next_xmalloc_looks() {
+        collect_here();
+    }
 }
 
-/// As [`collect_if_due_for`], before a payload becomes larger. Extensions may resize what an
-/// object owns while that object is half changed, because Ruby's own collector does not collect
-/// then. So a collection that is due waits for the next new payload or cell, but for what a
-/// memory limit asks for, and stress.
+/// As [`collect_if_due_for`], before a payload gets another size. Extensions may resize what an
+/// object owns while that object is half changed, because Ruby's own collector collects then
+/// under stress alone. So a collection that is due, and the room that a memory limit asks for,
+/// wait for the next new payload or cell.
 #[inline]
-fn notice_due_for(size: usize, allowed: bool) {
+fn notice_due_for(payload: *mut u8, size: usize, allowed: bool) {
     if !allowed {
         return;
     }
-    make_room_for_large(size);
     if KNOBS.xmalloc_is_stressed() {
-        collect_if_due();
+        return collect_here();
+    }
+    let more_bytes = growth_of_large(payload, size);
+    if is_too_large(more_bytes) {
+        KNOBS.owe_room(more_bytes);
     } else if is_due() {
         KNOBS.let_next_xmalloc_look();
     }
 }
 
+/// By how much a payload that is to be large grows.
 #[inline]
-fn make_room_for_large(size: usize) {
-    if size >= LARGE_PAYLOAD_BYTES && exceeds_room(size) {
-        make_room(size);
+fn growth_of_large(payload: *mut u8, size: usize) -> usize {
+    if size < LARGE_PAYLOAD_BYTES {
+        return 0;
     }
+    // SAFETY: the payload is the caller's.
+    size.saturating_sub(unsafe { ashlar_usable_payload(payload.cast()) })
 }
 
-/// Collects when payloads have used up the nursery and the calling thread may collect.
+/// Whether this much memory is to have room made for it before it is handed out.
 #[inline]
-fn collect_if_due() {
-    if is_due() {
-        collect_here();
-    }
+fn is_too_large(bytes: usize) -> bool {
+    bytes >= LARGE_PAYLOAD_BYTES && exceeds_room(bytes)
 }
 
 #[inline]
@@ -83,7 +91,12 @@ fn exceeds_room(size: usize) -> bool {
 #[inline(never)]
 fn collect_here() {
     with_collector(|collector| {
-        if !may_collect() || !is_due() {
+        if !may_collect() {
+            return;
+        }
+        KNOBS.note_look();
+        collector.make_owed_room();
+        if !is_due() {
             return;
         }
         let reason = if KNOBS.xmalloc_is_stressed() {
@@ -226,7 +239,7 @@ pub(crate) unsafe extern "C" fn ashlar_xrealloc(
     if payload.is_null() {
         return ashlar_xmalloc(cache, size, may_collect);
     }
-    notice_due_for(size, may_collect);
+    notice_due_for(payload, size, may_collect);
     let is_in_heap = is_in_heap(payload.cast());
     // SAFETY: the payload is Ruby's, which does not use it any more unless null is returned.
     let allocate = || unsafe {

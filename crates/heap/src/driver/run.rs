@@ -103,8 +103,21 @@ impl<'shared, V: Vm, W: World> Driver<'_, 'shared, V, W> {
     #[cold]
     #[inline(never)]
     pub fn make_room(&self, bytes: usize, compact: Option<Evacuation>) {
+        self.make_room_when_handed(bytes, bytes, compact);
+    }
+
+    /// As [`Driver::make_room`], for `bytes` that the program has been handed already, but has
+    /// hardly written yet.
+    #[cold]
+    #[inline(never)]
+    pub fn make_room_for_handed(&self, bytes: usize, compact: Option<Evacuation>) {
+        self.make_room_when_handed(bytes, 0, compact);
+    }
+
+    /// Makes room for `bytes`, of which the program is about to be handed `more_bytes`.
+    fn make_room_when_handed(&self, bytes: usize, more_bytes: usize, compact: Option<Evacuation>) {
         let fresh_bytes = self.heap.fresh_bytes();
-        let may_help = self.has_cells() && self.heap.pace().may_gain_room(fresh_bytes, bytes);
+        let may_help = self.has_cells() && self.heap.pace().may_gain_room(fresh_bytes, more_bytes);
         if !may_help || self.heap.has_room_for(bytes) {
             return;
         }
