@@ -80,6 +80,7 @@ EXTENSION = <<~'C'
   #include <stdint.h>
   #include <stdlib.h>
   #include <string.h>
+  #include <unistd.h>
 
   static void fill(char *p, size_t n, int c) { memset(p, c, n); }
   static void check(const char *p, size_t n, int c) {
@@ -364,6 +365,17 @@ EXTENSION = <<~'C'
       return rb_ary_new_from_args(2, SIZET2NUM(resized - before), SIZET2NUM(after - resized));
   }
 
+  /* Asks for more memory than there is, without Ruby's lock, when others have had time to take it. */
+  static void *ask_for_too_much(void *argument) {
+      usleep(3000);
+      ruby_xfree(ruby_xmalloc((size_t)1 << 46));
+      return NULL;
+  }
+  static VALUE too_much_without_lock(VALUE self) {
+      rb_thread_call_without_gvl(ask_for_too_much, NULL, RUBY_UBF_IO, NULL);
+      return Qnil;
+  }
+
   /* A list that is half changed when it reports memory, or asks for more of it. */
   struct list { size_t count; VALUE *items; int is_resized; };
   static void list_mark(void *p) {
@@ -430,6 +442,7 @@ EXTENSION = <<~'C'
       rb_define_singleton_method(m, "collections_for_reported", collections_for_reported, 0);
       rb_define_singleton_method(m, "full_collections_for_resized", full_collections_for_resized, 1);
       rb_define_singleton_method(m, "foreign", foreign, 1);
+      rb_define_singleton_method(m, "too_much_without_lock", too_much_without_lock, 0);
       VALUE list = rb_define_class_under(m, "List", rb_cObject);
       rb_undef_alloc_func(list);
       rb_define_singleton_method(list, "new", list_new, 1);
@@ -589,6 +602,26 @@ claim "below a memory limit resizing a payload does not collect either, and what
       GC.start
       abort "in steps" unless Payload.collections_of(true) == 0 && kept.last == "kept 199999"
     end
+  RUBY
+end
+
+claim "where there is too little memory for a thread without Ruby's lock, while another one collects, the first gets NoMemoryError" do
+  # Under stress each of its collections takes seconds.
+  with_extension(<<~'RUBY', env: { "ASHLAR_STRESS" => nil }, limit: 120)
+    kept = Array.new(500_000) { Object.new }
+    raised = 0
+    hungry = Thread.new do
+      while raised < 20
+        begin
+          Payload.too_much_without_lock
+        rescue NoMemoryError
+          raised += 1
+        end
+      end
+    end
+    GC.start while hungry.alive?
+    hungry.join
+    abort "lost" unless kept.size == 500_000
   RUBY
 end
 

@@ -153,7 +153,7 @@ fn allocate_or_collect(allowed: bool, allocate: impl Fn() -> *mut c_void) -> *mu
     if !payload.is_null() || !allowed {
         return payload;
     }
-    if let Some(shared) = made_shared().filter(|shared| shared.is_collecting()) {
+    if let Some(shared) = made_shared().filter(|shared| is_at_work_here(shared)) {
         return allocate_or_end(shared, allocate);
     }
     let Some(gvl) = collect_as_last_resort() else {
@@ -166,9 +166,16 @@ fn allocate_or_collect(allowed: bool, allocate: impl Fn() -> *mut c_void) -> *mu
     payload
 }
 
-/// Memory is out while the collector marks, or moves objects and Ruby moves the entries of its
-/// tables. NoMemoryError would jump out of the collection and leave it half done. So the last
-/// blocks are taken, and when they are used up the process ends.
+/// Whether the calling thread is the one on which the collector is at work. All others with a GVL
+/// stand still then; threads without one go on.
+#[cold]
+fn is_at_work_here(shared: &Shared) -> bool {
+    shared.is_busy() && Gvl::of_this_thread().is_some()
+}
+
+/// Memory is out while the collector marks, frees what dead objects own, or moves objects and
+/// Ruby moves the entries of its tables. NoMemoryError would jump out of the collection and leave
+/// it half done. So the last blocks are taken, and when they are used up the process ends.
 #[cold]
 fn allocate_or_end(shared: &Shared, allocate: impl Fn() -> *mut c_void) -> *mut c_void {
     const LINE: &str =
