@@ -254,8 +254,9 @@ lazy_claim "code that waits gives the same answers with ZJIT, which may look at 
   ruby_ok with_kinds("ROUNDS = 5\n" + SAME_ANSWERS), "--zjit", "--zjit-call-threshold=2" if Subject.has?("ZJIT")
 end
 
-# An object whose method `f` has been called once less often than ZJIT waits for. Its next call compiles it and `g`, and that looks at
+# An object whose method `f` has been called once less often than ZJIT waits for (`WAITING`). Its next call compiles it and `g`, and that looks at
 # `ext_method`, which waits.
+WAITING = %w[--zjit --zjit-call-threshold=30]
 ALMOST_COMPILED = LAZY + <<~'RUBY'
   from_binary("class Integer; def ext_method = self + 1; end").eval
   class K
@@ -277,7 +278,7 @@ ALMOST_COMPILED = LAZY + <<~'RUBY'
 RUBY
 
 lazy_claim "code that ZJIT looks at when it compiles what it calls leaves the caller's variables alone", ruby: "4.0" do
-  ruby_ok ALMOST_COMPILED + <<~'RUBY', "--zjit" if Subject.has?("ZJIT")
+  ruby_ok ALMOST_COMPILED + <<~'RUBY', *WAITING if Subject.has?("ZJIT")
     found = object.deep
     abort found.inspect unless found == [*1..20]
     puts "ok"
@@ -285,7 +286,7 @@ lazy_claim "code that ZJIT looks at when it compiles what it calls leaves the ca
 end
 
 lazy_claim "code that ZJIT looks at in the first frame of a thread does no harm", ruby: "4.0" do
-  ruby_ok ALMOST_COMPILED + <<~'RUBY', "--zjit" if Subject.has?("ZJIT")
+  ruby_ok ALMOST_COMPILED + <<~'RUBY', *WAITING if Subject.has?("ZJIT")
     abort "thread" unless Thread.new { object.f(nil) }.value == 0
     puts "ok"
   RUBY
