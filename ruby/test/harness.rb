@@ -52,8 +52,12 @@ module Claims
   end
 
   # True when none failed. Prints each failure and, alone on a line, the count.
+  def none?(part) = with(part).empty?
+
+  def with(part) = @all.select { part.nil? || _1.text.include?(part) }
+
   def try_all(part, workers)
-    chosen = @all.select { part.nil? || _1.text.include?(part) }
+    chosen = with(part)
     skipped, chosen = chosen.partition(&:skipped_for)
     waiting = Queue.new
     chosen.each { waiting << _1 }

@@ -54,4 +54,5 @@ files.each do |file|
   Claims.in_file(File.basename(path)) { load path }
 end
 Claims.keep(chosen) if chosen
+abort "run.rb: no claim has #{options[:name].inspect} in its text" if options[:name] && Claims.none?(options[:name])
 exit Claims.try_all(options[:name], options[:workers]) ? 0 : 1

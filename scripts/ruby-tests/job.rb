@@ -8,7 +8,7 @@ Outcome = Struct.new(:id, :status, :message)
 # when they were run again.
 Result = Struct.new(:job, :outcomes, :trouble, :seconds, :log, :flaky, keyword_init: true) do
   def failed = outcomes.values.select { _1.status == "failed" }
-  # It was killed or stopped, or some test failed each time.
+  # It did not come to its end as it should, or some test failed each time.
   def failed_again? = trouble || (failed.map(&:id) - flaky).any?
   def count(status) = outcomes.values.count { _1.status == status }
 end

@@ -12,10 +12,12 @@ module TestProcess
     Dir.mktmpdir("ashlar-test-") do |scratch|
       record = File.join(scratch, "record")
       began = Process.clock_gettime(Process::CLOCK_MONOTONIC)
-      ended = start_and_wait(job, collector, log, scratch, record, slowdown, only)
+      ended, status = start_and_wait(job, collector, log, scratch, record, slowdown, only)
       outcomes, running, finished = job.harness.read(record, log)
       trouble = ended || (finished ? nil : "ended without finishing")
       trouble &&= "#{trouble}#{" during #{running}" if running}"
+      # So does a file of tests that cannot be loaded.
+      trouble ||= "ended with status #{status} without a failed test" if status != 0 && outcomes.values.none? { _1.status == "failed" }
       Result.new(job:, outcomes:, trouble:, log:, flaky: [],
                  seconds: (Process.clock_gettime(Process::CLOCK_MONOTONIC) - began).round(1))
     end
@@ -33,7 +35,7 @@ module TestProcess
     wait(pid, harness.time_limit_seconds * slowdown)
   end
 
-  # nil when the process ended by itself, whatever its exit status.
+  # What ended the process, nil when it ended by itself; and its exit status then.
   def wait(pid, limit_seconds)
     waiter = Process.detach(pid)
     unless waiter.join(limit_seconds)
@@ -42,7 +44,7 @@ module TestProcess
       return "stopped at its time limit of #{limit_seconds} s"
     end
     status = waiter.value
-    status.signaled? ? "killed by SIG#{Signal.signame(status.termsig)}" : nil
+    [status.signaled? ? "killed by SIG#{Signal.signame(status.termsig)}" : nil, status.exitstatus]
   ensure
     end_group(pid, "KILL") # what a test left running, or the test when this run is interrupted
   end

@@ -82,7 +82,7 @@ link_inside() {
   mkdir -p "$out"
   [[ -e $out/prefix && $(<"$out/prefix") == "$prefix" ]] || printf '%s\n' "$prefix" >"$out/prefix"
   command=(make -C "$INSIDE_BASE/build" --no-print-directory -f GNUmakefile -f "$CLONE/ruby/inside/link.mk"
-    OUT="$out" RUBY_DIR="$CLONE/ruby" COLLECTOR="$INSIDE_COLLECTOR" prefix="$prefix" PATH_MAPS="$maps" V=1 inside-program)
+    OUT="$out" RUBY_DIR="$CLONE/ruby" COLLECTOR="$INSIDE_COLLECTOR" prefix="$prefix" PATH_MAPS="$maps" "$DEBUG_FLAGS" V=1 inside-program)
   command+=("-j$(nproc)" EDITED="$edited" EDITS="$INSIDE_EDITS" JIT_EDITS="$INSIDE_JIT_EDITS")
   ! "${command[@]}" --question >/dev/null 2>&1 || return 0
   check_source_contents
