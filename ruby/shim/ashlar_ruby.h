@@ -87,6 +87,7 @@ void ashlar_finish_collection(void *objspace);
 void ashlar_end_collections(void *objspace);
 void ashlar_prepare_heap(void *objspace);
 bool ashlar_collect_before_fork(void *objspace);
+void ashlar_disable(bool on);
 void ashlar_set_stress(void *objspace, ashlar_value flag, bool on);
 
 /* Objects. `ashlar_allocate` sweeps and collects if it must, and writes the first two words; it

@@ -295,14 +295,14 @@ rb_gc_impl_prepare_heap(void *objspace)
 void
 rb_gc_impl_gc_enable(void *objspace)
 {
-    ashlar_turn(&ashlar_knobs.disabled, false);
+    ashlar_disable(false);
 }
 
 void
 rb_gc_impl_gc_disable(void *objspace, bool finish_current_gc)
 {
     if (finish_current_gc) ashlar_finish_collection(objspace);
-    ashlar_turn(&ashlar_knobs.disabled, true);
+    ashlar_disable(true);
 }
 
 bool

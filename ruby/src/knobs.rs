@@ -191,9 +191,18 @@ impl Knobs {
         is_change
     }
 
+    /// Sets whether no collection may begin from now on. Meanwhile `xmalloc` has nothing to look
+    /// for, and the first one afterwards looks.
+    pub(crate) fn disable(&self, on: bool) {
+        self.disabled.set(on);
+        self.set_mode(DUE, !on);
+    }
+
     /// Lets the next `xmalloc` look whether a collection is due.
     pub(crate) fn let_next_xmalloc_look(&self) {
-        self.set_mode(DUE, true);
+        if !self.disabled.is_on() {
+            self.set_mode(DUE, true);
+        }
     }
 
     /// Whether the next `xmalloc` is to look.
@@ -262,5 +271,25 @@ impl Knobs {
 
     pub(crate) fn count_marking(&self) {
         self.markings.fetch_add(1, Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn xmalloc_looks_for_nothing_while_collecting_is_disabled_and_afterwards_once() {
+        let knobs = Knobs::new();
+        knobs.serve_from_heap(true);
+        knobs.let_next_xmalloc_look();
+        knobs.disable(true);
+        knobs.let_next_xmalloc_look();
+        knobs.owe_room(1);
+        assert!(knobs.xmalloc_is_from_cache() && !knobs.next_xmalloc_looks());
+        knobs.disable(false);
+        assert!(knobs.next_xmalloc_looks() && knobs.owes_room());
+        knobs.note_look();
+        assert!(knobs.xmalloc_is_from_cache());
     }
 }

@@ -239,10 +239,10 @@ fn use_cells(rounds: usize) {
                 }
             }
         });
-        KNOBS.disabled.set(round % 10 == 0);
+        KNOBS.disable(round % 10 == 0);
         KNOBS.trace_allocations(round % 2 == 0);
     }
-    KNOBS.disabled.set(false);
+    KNOBS.disable(false);
     // SAFETY: the cache is not used any more.
     gvl.with_vm_lock(|collector| unsafe { collector.heap.drop_cache(cache) });
 }

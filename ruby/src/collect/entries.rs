@@ -31,6 +31,12 @@ extern "C" fn ashlar_finish_collection(gvl: Gvl) {
     });
 }
 
+/// `GC.disable` and `GC.enable`.
+#[no_mangle]
+extern "C" fn ashlar_disable(on: bool) {
+    KNOBS.disable(on);
+}
+
 /// Ends marking before Ruby frees everything: objects that marking would still find
 /// dead are freed with the rest.
 #[no_mangle]
@@ -41,7 +47,7 @@ extern "C" fn ashlar_end_collections(gvl: Gvl) {
             collector.finish_sweep();
         });
     });
-    KNOBS.disabled.set(true);
+    KNOBS.disable(true);
 }
 
 /// `Process.warmup`: all objects that live now are expected to live long.

@@ -37,14 +37,14 @@ struct CollectionsOff {
 impl CollectionsOff {
     fn begin() -> Self {
         let were_off = KNOBS.disabled.is_on();
-        KNOBS.disabled.set(true);
+        KNOBS.disable(true);
         Self { were_off }
     }
 }
 
 impl Drop for CollectionsOff {
     fn drop(&mut self) {
-        KNOBS.disabled.set(self.were_off);
+        KNOBS.disable(self.were_off);
     }
 }
 
