@@ -313,6 +313,38 @@ def test_ctrl_c_while_a_run_is_ended_leaves_it_whole(attempt, tmp_path):
     assert not left_over(tmp_path)
 
 
+IMPATIENT = """
+import os, signal
+from ashlar import cli
+from ashlar.trying import report
+make = report.table
+def table(found):
+    for number in (signal.SIGINT, signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        os.kill(os.getpid(), number)
+    return make(found)
+report.table = table
+cli.main()
+"""
+
+
+def test_ctrl_c_while_it_is_shown_is_too_late_to_lose_anything(attempt, tmp_path):
+    """The table is made twice, for the terminal and for the page."""
+    done = subprocess.run([sys.executable, "-c", IMPATIENT, "try", "--stock", tmp_path / "stock/ruby", "--ashlar", tmp_path / "inside/ruby",
+                           "--", "ruby", "-c", PROGRAM], cwd=tmp_path, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 130 and "time until it ended" in done.stdout and "wrote ashlar-try.html" in done.stdout, (done.stdout, done.stderr)
+    assert (tmp_path / "ashlar-try.html").read_text().endswith("</html>\n")
+
+
+def test_what_takes_too_long_to_show_can_be_ended():
+    with Interrupts() as interrupts:
+        interrupts.raised_after(3600)
+        signal.raise_signal(signal.SIGTERM)
+        interrupts.raised_after(0)
+        with pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGINT)
+    assert interrupts.count == 2
+
+
 def test_an_error_just_after_the_start_ends_what_was_started(tmp_path, monkeypatch):
     def no_thread(_):
         raise RuntimeError("can't start new thread")

@@ -4,7 +4,6 @@ import itertools
 import math
 import os
 import shutil
-import signal
 import sys
 import textwrap
 import time
@@ -26,6 +25,7 @@ from ashlar.trying.run import Plan, Run, carry_out
 
 _MAKERS = {"html": {".html": page.render}, "json": {".json": report.as_json}}
 _ROUNDS_MAX = 50
+_SHOW_S = 10.0
 
 
 def run(asked) -> int:
@@ -36,11 +36,13 @@ def run(asked) -> int:
     _check_gems(gems_of, sides.get(ASHLAR))
     if plan.address and server.taken(plan.address):
         raise BadInput(f"{plan.address} is taken: something listens there already; end it, or have the command listen elsewhere (ss -ltnp shows who it is)")
-    runs, stopped = _run_all(plan, sides, gems_of, asked.rounds)
-    if not any(map(in_window, runs)):
-        raise stopped or BadInput("the command ended before its memory could be read once; give it more to do")
-    _show(Found(plan, sides, runs, max(r.round for r in runs), os.environ.get("LD_PRELOAD", ""), stopped), chosen, asked.output)
-    if isinstance(stopped, KeyboardInterrupt):
+    with Interrupts() as interrupts:
+        runs, stopped = _run_all(plan, sides, gems_of, asked.rounds, interrupts)
+        if not any(map(in_window, runs)):
+            raise stopped or BadInput("the command ended before its memory could be read once; give it more to do")
+        interrupts.raised_after(_SHOW_S)
+        _show(Found(plan, sides, runs, max(r.round for r in runs), os.environ.get("LD_PRELOAD", ""), stopped), chosen, asked.output)
+    if interrupts.count:
         return 130
     return 1 if stopped or any(r.status for r in runs) else 0
 
@@ -116,18 +118,15 @@ def _check_gems(gems_of: Ruby, ashlar: Ruby | None) -> None:
 
 # ── Running ────────────────────────────────────────────────────────────────
 
-def _run_all(plan: Plan, sides: dict[str, Ruby], gems_of: Ruby, rounds: int) -> tuple[list[Run], Stopped]:
+def _run_all(plan: Plan, sides: dict[str, Ruby], gems_of: Ruby, rounds: int, interrupts: Interrupts) -> tuple[list[Run], Stopped]:
     """By turns, and the other one first in every second round. Ctrl-C ends it with what there is, and so does what goes wrong when each side has been run."""
-    if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:  # as nohup has it
-        signal.signal(signal.SIGHUP, signal.default_int_handler)  # a terminal that is closed leaves nothing behind
     runs, progress = [], _Progress(rounds)
     try:
-        with Interrupts() as interrupts:
-            for number in range(1, rounds + 1):
-                for side in (sides if number % 2 else reversed(sides)):
-                    runs.append(carry_out(plan, side, number, sides[side], gems_of, interrupts, progress.tell))
-                    _check_programs(runs[-1], sides[side])
-                    interrupts.check()
+        for number in range(1, rounds + 1):
+            for side in (sides if number % 2 else reversed(sides)):
+                runs.append(carry_out(plan, side, number, sides[side], gems_of, interrupts, progress.tell))
+                _check_programs(runs[-1], sides[side])
+                interrupts.check()
     except KeyboardInterrupt as interrupt:
         return runs, interrupt
     except BadInput as error:
@@ -196,6 +195,7 @@ def _show(found: Found, chosen: list[str], output: str | None) -> None:
     files = [form for form in chosen if form != TERMINAL]
     if written := forms.write(found, files, _MAKERS, output or _unused(files), private=False):
         say(f"\nwrote {' and '.join(map(str, written))}")
+    sys.stdout.flush()  # as long as signals lose nothing
 
 
 def _unused(endings: list[str]) -> str:

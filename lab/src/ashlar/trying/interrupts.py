@@ -1,7 +1,9 @@
 """Ctrl-C, and the other signals that ask `ashlar try` to end."""
 
 import contextlib
+import math
 import signal
+import time
 from collections.abc import Iterator
 
 _NUMBERS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -12,7 +14,7 @@ class Interrupts:
     One that is ignored stays so, as SIGHUP under nohup."""
 
     def __init__(self):
-        self.count, self._raises = 0, False
+        self.count, self._raises, self._raises_from = 0, False, math.inf
 
     def __enter__(self) -> "Interrupts":
         self._before = {number: signal.signal(number, self._came) for number in _NUMBERS if signal.getsignal(number) != signal.SIG_IGN}
@@ -32,6 +34,10 @@ class Interrupts:
         finally:
             self._raises = False
 
+    def raised_after(self, seconds: float) -> None:
+        """From then on each one raises KeyboardInterrupt. For what takes a moment, unless it hangs: a pipe that nobody reads takes nothing."""
+        self._raises_from = time.monotonic() + seconds
+
     def check(self) -> None:
         if self.count:
             raise KeyboardInterrupt
@@ -43,6 +49,6 @@ class Interrupts:
 
     def _came(self, *_) -> None:
         self.count += 1
-        if self._raises:
+        if self._raises or time.monotonic() >= self._raises_from:
             self._raises = False
             raise KeyboardInterrupt
