@@ -335,6 +335,20 @@ def test_ctrl_c_while_it_is_shown_is_too_late_to_lose_anything(attempt, tmp_path
     assert (tmp_path / "ashlar-try.html").read_text().endswith("</html>\n")
 
 
+def test_a_terminal_that_is_closed_leaves_the_page(attempt, tmp_path):
+    (tmp_path / "deaf.py").write_text(DEAF)
+    ours, theirs = os.openpty()
+    running = subprocess.Popen([sys.executable, "-m", "ashlar", "try", "--stock", tmp_path / "stock/ruby", "--only", "stock", "--grace", "0.3",
+                                "--seconds", "600", "--", "ruby", "deaf.py"], cwd=tmp_path, stdout=theirs, stderr=theirs)
+    os.close(theirs)
+    wait_for(tmp_path / "pids")
+    time.sleep(1)
+    os.close(ours)
+    send_together(running, signal.SIGHUP, signal.SIGTERM)
+    running.wait(timeout=60)
+    assert (tmp_path / "ashlar-try.html").read_text().endswith("</html>\n") and not left_over(tmp_path)
+
+
 def test_what_takes_too_long_to_show_can_be_ended():
     with Interrupts() as interrupts:
         interrupts.raised_after(3600)

@@ -1,5 +1,6 @@
 """What `ashlar try` does: find the two Rubies, run the command on each by turns, and put what was seen into forms."""
 
+import contextlib
 import itertools
 import math
 import os
@@ -151,12 +152,17 @@ def _check_programs(found: Run, ruby: Ruby) -> None:
 
 
 class _Progress:
-    """On a terminal one line that changes; elsewhere a line for each new thing."""
+    """On a terminal one line that changes; elsewhere a line for each new thing. Where it cannot be written, as to a terminal that was closed, nothing else
+    is lost."""
 
     def __init__(self, rounds: int):
         self._rounds, self._last, self._shown, self._at = rounds, ("", "", 0), False, 0.0
 
     def tell(self, what: str, of: Run) -> None:
+        with contextlib.suppress(OSError):
+            self._tell(what, of)
+
+    def _tell(self, what: str, of: Run) -> None:
         what = what or self._last[0]
         now, key = time.monotonic(), (what, of.side, of.round)
         if not sys.stderr.isatty():
@@ -178,24 +184,31 @@ class _Progress:
 
     def clear(self) -> None:
         if self._shown:
-            say("\r\x1b[K", error=True, end="", flush=True, raw=True)
             self._shown = False
+            with contextlib.suppress(OSError):
+                say("\r\x1b[K", error=True, end="", flush=True, raw=True)
 
 
 # ── Showing ────────────────────────────────────────────────────────────────
 
 def _show(found: Found, chosen: list[str], output: str | None) -> None:
-    if TERMINAL in chosen:
-        width = shutil.get_terminal_size().columns
-        facts = report.facts(found)
-        if sys.stdout.isatty():
-            facts = [textwrap.fill(fact, width, subsequent_indent="  ", break_on_hyphens=False) for fact in facts]
-        say("\n".join(facts) + ("\n" if found.verdict else ""))
-        show_parts(found.verdict, [report.table(found)], found.warnings, report.picture(found, width))
-    files = [form for form in chosen if form != TERMINAL]
-    if written := forms.write(found, files, _MAKERS, output or _unused(files), private=False):
-        say(f"\nwrote {' and '.join(map(str, written))}")
-    sys.stdout.flush()  # as long as signals lose nothing
+    try:
+        if TERMINAL in chosen:
+            _show_text(found)
+    finally:  # the files are there even where the terminal is not any more
+        files = [form for form in chosen if form != TERMINAL]
+        if written := forms.write(found, files, _MAKERS, output or _unused(files), private=False):
+            say(f"\nwrote {' and '.join(map(str, written))}")
+        sys.stdout.flush()  # as long as signals lose nothing
+
+
+def _show_text(found: Found) -> None:
+    width = shutil.get_terminal_size().columns
+    facts = report.facts(found)
+    if sys.stdout.isatty():
+        facts = [textwrap.fill(fact, width, subsequent_indent="  ", break_on_hyphens=False) for fact in facts]
+    say("\n".join(facts) + ("\n" if found.verdict else ""))
+    show_parts(found.verdict, [report.table(found)], found.warnings, report.picture(found, width))
 
 
 def _unused(endings: list[str]) -> str:
