@@ -21,7 +21,7 @@ from conftest import CLONE, PYTHON
 
 from ashlar.errors import BadInput
 from ashlar.processes import descendants
-from ashlar.trying import collector, compare, launch, requests, rubies, server
+from ashlar.trying import collector, compare, launch, report, requests, rubies, server
 from ashlar.trying import run as one_run
 from ashlar.trying.compare import Figure
 from ashlar.trying.interrupts import Interrupts
@@ -654,7 +654,7 @@ def test_one_run_each_claims_only_what_is_large():
 def test_times_of_a_single_run_on_a_busy_machine_are_not_claimed():
     busy = [a_run("stock", cpu_s=2.0, others=0.5), a_run("ashlar", mib=50, others=0.02)]
     assert not figure("cpu_s", *busy).differs and figure("memory", *busy).differs
-    assert any("Other programs used up to 50 %" in one for one in compare.warnings(busy, 1))
+    assert any("Other programs used up to 50 %" in one for one in compare.warnings(busy))
     again = [*busy, a_run("stock", 2, cpu_s=2.1), a_run("ashlar", 2, mib=50)]
     assert figure("cpu_s", *again).differs
 
@@ -703,22 +703,39 @@ def test_a_run_that_was_cut_short_is_compared_with_nothing():
     assert figure("cpu_s", *runs).values == {"stock": (4.0,), "ashlar": ()} and figure("peak_memory", *runs).values["ashlar"] == ()
     assert figure("memory", *runs).values == {"stock": (100 * MIB,), "ashlar": (50 * MIB,)} and not figure("memory", *runs).differs
     assert compare.verdict(compare.figures(runs), 1) == []
-    said = compare.warnings(runs, 1)
+    said = compare.warnings(runs)
     assert any(one.endswith("is among these figures as far as they do not grow with time") for one in said) and any(one.startswith("Not all runs") for one in said)
     others = [a_run("stock", 2, cpu_s=4.0), a_run("ashlar", 2, mib=80, cpu_s=2.0)]
     assert figure("memory", *runs, *others).values["ashlar"] == (80 * MIB,), "whole runs of the same side are enough"
     assert figure("memory", *runs, *others).differs and figure("cpu_s", *runs, *others).differs
     program = [a_run("stock", cpu_s=4.0, status=0), runs[1]]
     assert figure("memory", *program).values["ashlar"] == () and compare.verdict(compare.figures(program), 1) == []
-    assert any(one.endswith("and is not among these figures") for one in compare.warnings(program, 1))
+    assert any(one.endswith("and is not among these figures") for one in compare.warnings(program))
     assert len(figure("memory", a_run("stock", status=-15, interrupted=True)).values["stock"]) == 1, "all that there is"
+
+
+def test_a_round_counts_when_it_is_whole_on_both():
+    once = [a_run("stock"), a_run("ashlar", mib=101)]
+    short, whole, nothing_seen = a_run("ashlar", 2, interrupted=True), a_run("ashlar", 2), a_run("ashlar", 2)
+    nothing_seen.seen.samples.clear()
+    for runs in ([*once, short], [*once, whole], [*once, nothing_seen, a_run("stock", 2)]):
+        found = report.Found(one_run.Plan(["ruby"]), {}, runs)
+        (sentence,) = found.verdict
+        assert sentence.startswith("No difference larger than one run each can tell")
+        assert not any("times" in one for one in report.facts(found))
+    assert report.Found(one_run.Plan(["ruby"]), {}, [*once, short]).warnings[0].startswith("One run each: differences below about")
+    assert report.Found(one_run.Plan(["ruby"]), {}, [*once, whole]).warnings[0].startswith("One whole run on stock: differences below about")
+    twice = report.Found(one_run.Plan(["ruby"]), {}, [*once, whole, a_run("stock", 2)])
+    assert "runs of the same Ruby" in twice.verdict[0] and "watched 2 times on each for 1 s" in report.facts(twice)
+    assert not any("mean nothing" in one for one in twice.warnings)
+    assert report.Found(one_run.Plan(["ruby"]), {}, [a_run("stock", interrupted=True)]).rounds == 1
 
 
 @pytest.mark.parametrize("statuses", [(0, 1), (1, 1), (0, None)])
 def test_runs_that_did_not_do_the_same_work_are_not_compared(statuses):
     runs = [a_run(side, mib=mib, cpu_s=mib, status=status) for side, mib, status in zip(("stock", "ashlar"), (100, 20), statuses)]
     assert not any(one.differs for one in compare.figures(runs)) and compare.verdict(compare.figures(runs), 1) == []
-    assert any(one.startswith("Not all runs did the same work") for one in compare.warnings(runs, 1))
+    assert any(one.startswith("Not all runs did the same work") for one in compare.warnings(runs))
 
 
 def test_what_the_collector_did_is_counted_from_forks_and_moments(tmp_path):

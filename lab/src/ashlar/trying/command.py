@@ -42,7 +42,7 @@ def run(asked) -> int:
         if not any(map(in_window, runs)):
             raise stopped or BadInput("the command ended before its memory could be read once; give it more to do")
         interrupts.raised_after(_SHOW_S)
-        _show(Found(plan, sides, runs, max(r.round for r in runs), os.environ.get("LD_PRELOAD", ""), stopped), chosen, asked.output)
+        _show(Found(plan, sides, runs, os.environ.get("LD_PRELOAD", ""), stopped), chosen, asked.output)
     if interrupts.count:
         return 130
     return 1 if stopped or any(r.status for r in runs) else 0

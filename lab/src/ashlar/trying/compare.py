@@ -97,6 +97,16 @@ def figures(runs: Sequence[Run]) -> list[Figure]:
     return [figure for figure in made if any(figure.values.values())]
 
 
+def rounds(runs: Sequence[Run]) -> int:
+    """How many runs of each Ruby the figures stand on, the fewer of the two counting. At least one: what was cut short is shown where there is nothing else."""
+    return min(_whole(runs).values(), default=1)
+
+
+def _whole(runs: Sequence[Run]) -> Counter[str]:
+    """How many runs of each side have their whole window."""
+    return Counter(run.side for run in runs if in_window(run) and not run.interrupted)
+
+
 # ── Figures of one run ─────────────────────────────────────────────────────
 
 def in_window(run: Run) -> list[Sample]:
@@ -183,16 +193,17 @@ def signed(ratio: float) -> str:
     return f"{100 * (ratio - 1):+.1f} %".replace("-", "−")
 
 
-def warnings(runs: Sequence[Run], rounds: int) -> list[str]:
+def warnings(runs: Sequence[Run]) -> list[str]:
     """What keeps the figures from being believed."""
-    said = []
-    sides = {run.side for run in runs}
-    if len(sides) == 2 and rounds == 1:
+    said, times = [], _whole(runs)
+    sides, single = {run.side for run in runs}, max(times.values(), default=1) == 1
+    if len(sides) == 2 and rounds(runs) == 1:
         kinds = [("memory", "memory"), ("time", "CPU time"), *([("requests", "the times of requests")] if any(run.answered for run in runs) else [])]
         limits = ", ".join(f"{100 * ONE_RUN[kind]:.0f} % of {name}" for kind, name in kinds)
-        said.append(f"One run each: differences below about {limits} mean nothing; --rounds 3 finds out what does")
+        which = "One run each" if single else f"One whole run on {min(times, key=times.get)}"
+        said.append(f"{which}: differences below about {limits} mean nothing; --rounds 3 finds out what does")
     if (most := max((run.others for run in runs), default=0)) > OTHERS:
-        alone = ", so times of a single run say nothing" if rounds == 1 else ""
+        alone = ", so times of a single run say nothing" if single else ""
         said.append(f"Other programs used up to {100 * most:.0f} % of this machine's processors meanwhile{alone}: close them, or do more --rounds")
     for run in runs:
         said += run.warnings

@@ -48,7 +48,7 @@ def _figure(found: Found) -> str:
     keys = "".join('<span class="key"><svg viewBox="0 0 34 12" aria-hidden="true">'
                    f'<path class="s{_SERIES[side]} line" stroke-width="2"{_DASHES if side == STOCK else ""} d="M1 6H33"/></svg>{NAMES[side]}</span>' for side in found.sides)
     asked = "; from the thin upright lines on it is asked" if any(run.answered for run in found.runs) else ""
-    more = "; faint lines are the other rounds" if found.rounds > 1 else ""
+    more = "; faint lines are the other rounds" if any(run.samples and run is not found.first(run.side) for run in found.runs) else ""
     charts = "".join(f'<div class="{name}">{_chart(found, width)}</div>' for name, width in (("wide-chart", _WIDE), ("narrow", _NARROW)))
     return f'<figure class="wide">{charts}<figcaption>{keys}<br>PSS, summed over all processes{asked}{more}.</figcaption></figure>'
 

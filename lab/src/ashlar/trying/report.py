@@ -28,13 +28,16 @@ class Found(NamedTuple):
     plan: Plan
     rubies: dict[str, Ruby]
     runs: Sequence[Run]
-    rounds: int
     preloaded: str = ""
     stopped: Stopped = None
 
     @property
     def figures(self) -> list[Figure]:
         return compare.figures(self.runs)
+
+    @property
+    def rounds(self) -> int:
+        return compare.rounds(self.runs)
 
     @property
     def verdict(self) -> list[str]:
@@ -49,7 +52,7 @@ class Found(NamedTuple):
             more.append(f"not all rounds were run: {self.stopped}")
         versions = {ruby.version for ruby in self.rubies.values()}
         more += [f"the two are different versions of Ruby, {' and '.join(sorted(versions))}: not all of the difference is the collector's"] if len(versions) > 1 else []
-        return [*compare.warnings(self.runs, self.rounds), *more]
+        return [*compare.warnings(self.runs), *more]
 
     @property
     def sides(self) -> list[str]:
