@@ -157,7 +157,17 @@ def test_a_server_that_goes_into_the_background_is_refused(attempt, tmp_path):
     for asking in (("--get", "/", "--seconds", "600", "--warm-up", "0"), (), ("--seconds", "600")):
         done = attempt(*asking, "--", "sh", "-c", BACKGROUND.format(free_port()), timeout=60)
         assert done.returncode == 2 and "the command on stock went into the background; have it stay in the foreground" in done.stderr, done.stderr
+        assert (", or, if it is a program that ends, give --seconds 0" in done.stderr) == ("--get" not in asking), done.stderr
     assert not left_over(tmp_path)
+
+
+def test_what_ends_a_moment_after_its_program_is_no_server(tmp_path, monkeypatch):
+    looks = [[server.Address("127.0.0.1", 9)]]
+    monkeypatch.setattr(server, "listening", lambda _: (looks.pop() if looks else [], []))
+    monkeypatch.setattr(one_run, "SOON_S", 60)
+    monkeypatch.setattr(launch, "prepare", lambda *_: launch.Launch(("true",), dict(os.environ)))
+    found = one_run.carry_out(one_run.Plan(["true"], seconds=600), "stock", 1, None, None, Interrupts(), lambda *_: None)
+    assert found.status == 0 and not looks and not found.warnings
 
 
 def test_what_a_program_leaves_behind_is_ended_and_said(attempt, tmp_path):

@@ -16,6 +16,7 @@ from ashlar.trying.launch import Launch
 
 _SET_PARENT_DEATH_SIGNAL, _SET_CHILD_SUBREAPER = 1, 36
 _LOOK_S = 0.02
+SOON_S = 0.3  # after the command's end most of what it has started has ended, too
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
@@ -81,7 +82,7 @@ class Process:
             _send(self.pid, signal.SIGTERM)
             wait(grace_s, lambda: self.running)
         if self.pids():
-            wait(1.0 if self.status is None else 0.3, self._any)  # most end with the command
+            wait(1.0 if self.status is None else SOON_S, self._any)
             self.left = len(self.pids())
             self._all(signal.SIGTERM)
             wait(max(graceful - time.monotonic(), grace_s / 2), self._any)

@@ -14,7 +14,7 @@ from ashlar.errors import BadInput
 from ashlar.trying import collector, launch, requests, server, watch
 from ashlar.trying.collector import Collected
 from ashlar.trying.interrupts import Interrupts
-from ashlar.trying.process import Process
+from ashlar.trying.process import SOON_S, Process
 from ashlar.trying.requests import Answered
 from ashlar.trying.rubies import Ruby
 from ashlar.trying.server import Address
@@ -158,9 +158,16 @@ class _OneRun:
             self._check_foreground()
             raise self._failed(f"ended with status {self._process.status} {when}")
 
-    def _check_foreground(self) -> None:
-        if self._process.status == 0 and any(server.listening(self._process.pids())):
-            raise self._failed("went into the background; have it stay in the foreground")
+    def _check_foreground(self, otherwise: str = "") -> None:
+        if self._process.status == 0 and self._goes_on_listening():
+            raise self._failed(f"went into the background; have it stay in the foreground{otherwise}")
+
+    def _goes_on_listening(self) -> bool:
+        """What the command has started: a database or a browser may take a moment to end when a test suite has ended."""
+        until = time.monotonic() + SOON_S
+        while (listens := any(server.listening(self._process.pids()))) and time.monotonic() < until:
+            time.sleep(_LOOK_S)
+        return listens
 
     def _failed(self, what: str) -> BadInput:
         return BadInput(f"the command on {self._run.side} {what}{self._process.last_line()}")
@@ -221,7 +228,7 @@ class _OneRun:
                 break
             time.sleep(_LOOK_S if self._now() > 1 else 0.005)
         if not self._process.running and self._plan.seconds != math.inf:  # what a program leaves behind is no server to be measured
-            self._check_foreground()
+            self._check_foreground(", or, if it is a program that ends, give --seconds 0")
 
     # ── The window ─────────────────────────────────────────────────────────
 
