@@ -369,6 +369,30 @@ def test_what_takes_too_long_to_show_can_be_ended():
     assert interrupts.count == 2
 
 
+@pytest.mark.parametrize("paths", [[], ["/"]])
+def test_ctrl_c_as_the_command_ends_forgets_no_end(tmp_path, monkeypatch, paths):
+    """It comes between the kernel's word that a process has ended and the note of it."""
+    ask = os.wait4
+
+    def interrupted(*arguments):
+        found = ask(*arguments)
+        if found[0]:
+            signal.raise_signal(signal.SIGINT)
+        return found
+
+    monkeypatch.setattr(os, "wait4", interrupted)
+    monkeypatch.setattr(launch, "prepare", lambda *_: launch.Launch(("sleep", "0.1"), dict(os.environ)))
+    began, noted = time.monotonic(), []
+    end = Process.end
+    monkeypatch.setattr(Process, "end", lambda self, *arguments: (noted.append(self.status), end(self, *arguments)))
+    with Interrupts() as interrupts:
+        try:
+            one_run.carry_out(one_run.Plan(["sleep"], paths=paths), "stock", 1, None, None, interrupts, lambda *_: None)
+        except BadInput as error:
+            assert paths and "ended with status 0 before it answered" in str(error)
+    assert interrupts.count and noted == [0] and time.monotonic() - began < 10
+
+
 def test_an_error_just_after_the_start_ends_what_was_started(tmp_path, monkeypatch):
     def no_thread(_):
         raise RuntimeError("can't start new thread")

@@ -26,7 +26,8 @@ class Interrupts:
 
     @contextlib.contextmanager
     def raised(self) -> Iterator[None]:
-        """Where the first one raises KeyboardInterrupt, also when it has come before. Not for asyncio: tasks that it hits are never done."""
+        """Where the first one raises KeyboardInterrupt, also when it has come before. Not for asyncio: tasks that it hits are never done.
+        Nor where processes are waited for: an end that it hits is told by the kernel once, and forgotten."""
         self._raises = True
         try:
             self.check()

@@ -113,15 +113,13 @@ class _OneRun:
 
     def _measure(self) -> None:
         if self._plan.paths:
-            with self._interrupts.raised():
-                self._run.address = self._wait_for_server()
+            self._run.address = self._wait_for_server()
             self._run.ready_s = self._now()
             self._plan.ports.add(self._run.address)
             self._warm_up(self._run.address)
             self._ask(self._run.address)
         else:
-            with self._interrupts.raised():
-                self._watch()
+            self._watch()
 
     def _now(self) -> float:
         return time.monotonic() - self._process.started
@@ -131,6 +129,7 @@ class _OneRun:
     def _wait_for_server(self) -> Address:
         until, asked, listens, refused = time.monotonic() + self._plan.ready_s, [], [], []
         while time.monotonic() < until:
+            self._interrupts.check()
             self._tell("starts", self._run)
             listens, refused = server.listening(self._process.pids())
             if not self._process.running and (listens or refused or not self._process.pids()):
@@ -138,8 +137,9 @@ class _OneRun:
             # The port alone is compared: a server that listens at all addresses of IPv6 is asked at 127.0.0.1 as well.
             asked = [a for a in listens if self._plan.address is None or a.port == self._plan.address.port]
             for address in asked:
-                if server.answers(address, self._plan.path, self._plan.headers):
-                    return address
+                with self._interrupts.raised():  # which may take its time
+                    if server.answers(address, self._plan.path, self._plan.headers):
+                        return address
             time.sleep(_LOOK_S)
         where = ", ".join(map(str, listens))
         if self._plan.address and not asked:
@@ -217,6 +217,7 @@ class _OneRun:
         until = time.monotonic() + self._plan.seconds if self._plan.seconds else None
         looked = 0.0
         while self._process.running:
+            self._interrupts.check()
             self._tell("runs", self._run)
             if until is None and self._plan.seconds is None and time.monotonic() - looked > 0.5:
                 looked = time.monotonic()
