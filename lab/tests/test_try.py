@@ -66,6 +66,14 @@ def fake_ruby(folder: Path, collector: str, version: str = "3.4.5", **more: str)
     return path
 
 
+@pytest.fixture(autouse=True, scope="module")
+def terminal():
+    """What is started has the signals of a terminal, also where these tests run under nohup."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    yield
+    signal.signal(signal.SIGHUP, before)
+
+
 @pytest.fixture
 def attempt(tmp_path):
     """Run `ashlar try` with two fake Rubies, in a folder with app.py."""
