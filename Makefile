@@ -59,7 +59,7 @@ bench-machine: ## the time that this machine takes from a program: the floor und
 
 # --- Tests ---
 .PHONY: test check-format check-lints check-scripts check-layers check-documents test-scripts test-rust test-behaviour test-module test-applications test-inside test-not-lazy test-kernels test-kernels-quick test-native-gems test-packages test-journeys release test-ruby-quick test-ruby test-aarch64
-test: ## run the tests, but test-behaviour on the library, test-ruby, test-kernels, test-native-gems, test-packages, test-journeys, test-mruby, test-aarch64 and the longer ones; ends with a table
+test: ## run the tests, but test-behaviour on the library, test-ruby, test-kernels and its short form, test-native-gems, test-packages, test-journeys, test-mruby, test-aarch64 and the longer ones; ends with a table
 	@scripts/test/parts.sh
 check-format: ## cargo fmt --check
 	@cargo fmt --all --check

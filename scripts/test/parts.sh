@@ -10,7 +10,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/../.." || exit
 
 all=(ruby check-format check-lints check-scripts check-layers check-documents test-scripts test-rust lib test-module
   test-applications test-ruby-quick
-  inside test-inside test-not-lazy test-kernels-quick test-wordmap test-heap-capi test-lab)
+  inside test-inside test-not-lazy test-wordmap test-heap-capi test-lab)
 
 # why_not PART: says why a part cannot be run here, or nothing. Rust's own tools for
 # format and lints are the developer's choice to install; shellcheck and Python are installed
