@@ -16,7 +16,7 @@ module TestProcess
       outcomes, running, finished = job.harness.read(record, log)
       trouble = ended || (finished ? nil : "ended without finishing")
       trouble &&= "#{trouble}#{" during #{running}" if running}"
-      # So does a file of tests that cannot be loaded.
+      # A file of tests that cannot be loaded ends like this.
       trouble ||= "ended with status #{status} without a failed test" if status != 0 && outcomes.values.none? { _1.status == "failed" }
       Result.new(job:, outcomes:, trouble:, log:, flaky: [],
                  seconds: (Process.clock_gettime(Process::CLOCK_MONOTONIC) - began).round(1))

@@ -1219,47 +1219,43 @@ mod tests {
         assert!(!pace.is_over_limit());
     }
 
-    #[test]
-    fn memory_elsewhere_beyond_the_limit_brings_one_full_collection() {
-        // As much more than the limit as the process has besides its heap.
-        let beside = |resident_mib| Measure {
+    /// A process with 80 MiB of live data, and with this much of RSS.
+    fn of_80_mib(resident_mib: usize) -> Measure {
+        Measure {
             residence: Some(Residence {
                 resident_bytes: resident_mib * MIB,
                 free_bytes: 0,
             }),
             ..measure(80 * MIB, MIB)
-        };
+        }
+    }
+
+    #[test]
+    fn memory_elsewhere_beyond_the_limit_brings_one_full_collection() {
         let mut pace = Pace::new(LIMITED);
         pace.start(measure(0, 80 * MIB), Some(Full));
         pace.note_after_full(100 * MIB, 0, true);
-        assert_eq!(pace.start(beside(110), None), Minor);
-        assert_eq!(pace.start(beside(151), None), Full);
+        assert_eq!(pace.start(of_80_mib(110), None), Minor);
+        assert_eq!(pace.start(of_80_mib(151), None), Full);
         pace.note_after_full(145 * MIB, 0, true);
         // Not again before it has grown by a part of live data.
-        assert_eq!(pace.start(beside(150), None), Minor);
-        assert_eq!(pace.start(beside(151), None), Full);
+        assert_eq!(pace.start(of_80_mib(150), None), Minor);
+        assert_eq!(pace.start(of_80_mib(151), None), Full);
         pace.note_after_full(151 * MIB, 0, true);
         for _ in 0..10 {
-            assert_eq!(pace.start(beside(190), None), Minor);
+            assert_eq!(pace.start(of_80_mib(190), None), Minor);
             assert!(pace.nursery_bytes() > 19 * MIB);
         }
     }
 
     #[test]
     fn a_forked_child_above_the_limit_has_to_show_whether_its_live_data_fits() {
-        let of_child = |resident_mib| Measure {
-            residence: Some(Residence {
-                resident_bytes: resident_mib * MIB,
-                free_bytes: 0,
-            }),
-            ..measure(80 * MIB, MIB)
-        };
         let mut pace = Pace::new(LIMITED);
         pace.start(measure(0, 80 * MIB), Some(Full));
         pace.note_after_full(170 * MIB, 0, true);
         pace.begin_in_child(0);
-        assert_eq!(pace.start(of_child(60), None), Minor);
-        assert_eq!(pace.start(of_child(155), None), Full);
+        assert_eq!(pace.start(of_80_mib(60), None), Minor);
+        assert_eq!(pace.start(of_80_mib(155), None), Full);
     }
 
     #[test]
