@@ -3,6 +3,7 @@
 use std::ffi::c_void;
 use std::ptr::{null_mut, NonNull};
 
+use ashlar_heap::driver::LARGE_PAYLOAD_BYTES;
 use ashlar_heap::OutOfMemory;
 
 use crate::error;
@@ -58,9 +59,12 @@ unsafe extern "C" fn ashlar_payload_resize(
     let Some(old) = payload else {
         return ashlar_payload_new(thread, bytes);
     };
-    let old_bytes = ashlar_payload_bytes(thread.heap(), old.as_ptr().cast());
+    let more_bytes = match bytes {
+        0..LARGE_PAYLOAD_BYTES => bytes, // whatever it grows by is not large
+        _ => bytes.saturating_sub(ashlar_payload_bytes(thread.heap(), old.as_ptr().cast())),
+    };
     // SAFETY: the program passes a payload.
-    collecting(thread, bytes.saturating_sub(old_bytes), || unsafe {
+    collecting(thread, more_bytes, || unsafe {
         ashlar_realloc(thread, payload, bytes)
     })
 }
