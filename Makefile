@@ -59,7 +59,7 @@ bench-machine: ## the time that this machine takes from a program: the floor und
 
 # --- Tests ---
 .PHONY: test check-format check-lints check-scripts check-layers check-documents test-scripts test-rust test-behaviour test-module test-applications test-inside test-not-lazy test-kernels test-kernels-quick test-native-gems test-packages test-journeys release test-ruby-quick test-ruby test-aarch64
-test: ## run the tests, but test-behaviour on the library, test-ruby, test-kernels and its short form, test-native-gems, test-packages, test-journeys, test-mruby, test-aarch64 and the longer ones; ends with a table
+test: ## run the tests, but test-behaviour and test-ruby-quick on the library, test-ruby, test-kernels and its short form, test-native-gems, test-packages, test-journeys, test-mruby, test-aarch64 and the longer ones; ends with a table
 	@scripts/test/parts.sh
 check-format: ## cargo fmt --check
 	@cargo fmt --all --check
@@ -71,8 +71,8 @@ check-layers: ## each crate's files use each other as its layers.txt says, in no
 	@scripts/test/layers_test.py --quiet && scripts/test/layers.py
 check-documents: ## links and names of documents lead somewhere, and the picture of the README is what its record says
 	@scripts/test/links_test.py --quiet && scripts/test/links.py && scripts/bench/picture.py --check
-test-rust: ## cargo test
-	@$(with_rubies) cargo test --workspace
+test-rust: ## cargo test, but of the word map: test-wordmap has that
+	@$(with_rubies) cargo test --workspace --exclude ashlar-wordmap
 test-behaviour: ## Ruby programs on Ashlar, one claim at a time (ruby/test); ON=inside for the Ruby with Ashlar inside
 	@$(with_library) "$$RUBY_STOCK" ruby/test/run.rb $(on)
 test-module: ## those of test-behaviour that are about what a loaded library does in its own way, on the library
@@ -85,9 +85,9 @@ test-inside: ## test-behaviour, test-ruby-quick and the program `ashlar` on the 
 	@$(MAKE) --no-print-directory test-behaviour ON=inside
 	@$(MAKE) --no-print-directory test-ruby-quick ON=inside
 	@$(with_inside) $(in_lab) "$$python" -m pytest -m rubies tests/test_boot.py tests/test_try.py
-test-not-lazy: ## on a Ruby made with LAZY=no: the code cache, YJIT, forks
+test-not-lazy: ## on a Ruby made with LAZY=no: the code cache and YJIT
 	@export LAZY=no && $(with_inside) \
-		"$$RUBY_STOCK" ruby/test/run.rb --collector inside lazy_code_test.rb code_cache_test.rb yjit_test.rb fork_test.rb
+		"$$RUBY_STOCK" ruby/test/run.rb --collector inside code_cache_test.rb yjit_test.rb
 test-kernels: ## Debian's kernels in an emulator, Ashlar in all its forms on each (long); KERNELS="6.1 6.17 oldest newest" SHORT=yes
 	@KERNELS="$(KERNELS)" SHORT="$(SHORT)" scripts/test/kernels.sh
 test-kernels-quick: ## the short form of it on kernel 6.1

@@ -120,12 +120,13 @@ def lines_match(plain, stressed)
   check_equal(plain.out.lines.size, stressed.out.lines.size)
 end
 
+# Each allocation collects all that is there: without gems that is half as much, and the program takes a third of the time.
 claim "mixed code gives the same answers under GC.stress" do
-  lines_match(ruby(MIXED), ruby("GC.stress = true\n#{MIXED}", limit: 300))
+  lines_match(ruby(MIXED), ruby("GC.stress = true\n#{MIXED}", "--disable-gems", limit: 300))
 end
 
 claim "mixed code gives the same answers under GC.stress with YJIT" do
-  lines_match(ruby(MIXED), ruby("GC.stress = true\n#{MIXED}", "--yjit", "--yjit-call-threshold=1", limit: 300))
+  lines_match(ruby(MIXED), ruby("GC.stress = true\n#{MIXED}", "--disable-gems", "--yjit", "--yjit-call-threshold=1", limit: 300))
 end
 
 claim "mixed code gives the same answers with only minor collections forced" do
@@ -172,7 +173,7 @@ claim "GC.stress returns the value it was given and can be switched off" do
 end
 
 claim "json, yaml and erb work under GC.stress" do
-  ruby_ok <<~'RUBY', limit: 300
+  ruby_ok <<~'RUBY', "--disable-gems", limit: 300
     require "json"
     require "yaml"
     require "erb"

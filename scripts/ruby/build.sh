@@ -53,7 +53,7 @@ build_ruby() {
     # would obey it, too, and its configure would take STRIP=yes for the name of a program.
     unset DESTDIR STRIP MAKEFLAGS MFLAGS MAKEOVERRIDES
     # shellcheck disable=SC2046
-    run_logged "$label: configure" $CONFIGURE_LINES "$log" "$SOURCE/configure" $(configure_flags "$kind")
+    CONFIG_SITE=$(site_file) run_logged "$label: configure" $CONFIGURE_LINES "$log" "$SOURCE/configure" $(configure_flags "$kind")
     reuse_yjit
     run_logged "$label: compile" $MAKE_LINES "$log" make "-j$(nproc)" "$DEBUG_FLAGS"
     # Ruby's own tests are started by it. For another machine nothing else wants it.
@@ -64,6 +64,21 @@ build_ruby() {
     check_ruby "$folder/prefix/bin/ruby"
     touch "$folder/finished"
   ) || exit
+  CONFIGURED=$folder/build
+}
+
+# site_file: a file that configure reads at its start, in the current folder. It says where to keep what is found out about this machine, a
+# minute's work on one core. What this process has found for another kind is there already; what an earlier one found may be so no more. An
+# argument of configure would say so, too, but Ruby tells its users the arguments.
+CONFIGURED=
+site_file() {
+  if [[ ${CONFIG_SITE-} ]]; then
+    echo "$CONFIG_SITE"
+    return
+  fi
+  [[ ! $CONFIGURED ]] || cp "$CONFIGURED/config.cache" .
+  echo "cache_file=$PWD/config.cache" >config.site
+  echo "$PWD/config.site"
 }
 
 # YJIT is a library in Rust, of the same source and options in each kind: in the current

@@ -3,8 +3,9 @@
 # else in the stock one that `make ruby` builds.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
-# Optimised, which the tests of `cargo test --workspace` hardly are; linked without what takes minutes and finds no more.
-CARGO_PROFILE_RELEASE_LTO=off CARGO_PROFILE_RELEASE_CODEGEN_UNITS=16 cargo test --release --quiet -p ashlar-wordmap
+# Optimised, as it is used, and with its own checks; linked without what takes minutes and finds no more.
+CARGO_PROFILE_RELEASE_LTO=off CARGO_PROFILE_RELEASE_CODEGEN_UNITS=16 CARGO_PROFILE_RELEASE_DEBUG_ASSERTIONS=true \
+  cargo test --release --quiet -p ashlar-wordmap
 scripts/wordmap/bench-test.sh
 CARGO_TARGET_DIR=$PWD/target/bench-wordmap cargo test --quiet --manifest-path bench/wordmap/Cargo.toml
 if [[ -z ${RUBY-} ]]; then

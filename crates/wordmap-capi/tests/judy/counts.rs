@@ -1,24 +1,7 @@
 //! Tests what a count says of itself in the caller's error record.
-#![allow(
-    non_snake_case,
-    dead_code,
-    unreachable_pub,
-    unused_imports,
-    unused_macros
-)]
 
-#[path = "../src/array.rs"]
-mod array;
-#[path = "../src/error.rs"]
-mod error;
-#[path = "../src/judy1.rs"]
-mod judy1;
-#[path = "../src/judyl.rs"]
-mod judyl;
-#[path = "../src/memory.rs"]
-mod memory;
-
-use error::JudyError;
+use crate::error::JudyError;
+use crate::{judy1, judyl};
 use std::ffi::{c_int, c_void};
 use std::mem::MaybeUninit;
 use std::ptr::null_mut;

@@ -1,10 +1,6 @@
 //! Tests the hash of JudyHS: it is SipHash-1-3, and all threads have the same secret.
 
-#[path = "../src/keyed_hash.rs"]
-#[allow(dead_code)]
-mod keyed_hash;
-
-use keyed_hash::{hash, sip_hash};
+use crate::keyed_hash::{hash, sip_hash};
 use std::hash::{DefaultHasher, Hasher};
 
 /// A text of `length` bytes that repeats no word.

@@ -1,30 +1,17 @@
 //! Tests JudySL with texts whose common beginning is long: the time that they take grows with
 //! their length and not with its square, and a small stack is enough.
-#![allow(
-    non_snake_case,
-    dead_code,
-    unreachable_pub,
-    unused_imports,
-    unused_macros
-)]
 
-#[path = "../src/array.rs"]
-mod array;
-#[path = "../src/error.rs"]
-mod error;
-#[path = "../src/judysl.rs"]
-mod judysl;
-#[path = "../src/memory.rs"]
-mod memory;
-
-use judysl::{JudySLDel, JudySLFirst, JudySLFreeArray, JudySLGet, JudySLIns};
-use judysl::{JudySLLast, JudySLNext, JudySLPrev};
+use crate::array::Slot;
+use crate::error::JudyError;
+use crate::judysl::{JudySLDel, JudySLFirst, JudySLFreeArray, JudySLGet, JudySLIns};
+use crate::judysl::{JudySLLast, JudySLNext, JudySLPrev};
+use crate::memory::ashlar_wordmap_heap_bytes;
 use std::ffi::c_void;
 use std::ptr::null_mut;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
-type Find = unsafe extern "C" fn(*const c_void, *mut u8, *mut error::JudyError) -> array::Slot;
+type Find = unsafe extern "C" fn(*const c_void, *mut u8, *mut JudyError) -> Slot;
 
 /// A text of `length` times the same byte, and then `end`.
 fn text(length: usize, end: &str) -> Vec<u8> {
@@ -133,14 +120,14 @@ fn removing_the_last_text_of_a_long_way_frees_the_way() {
         let (one, other) = (text(200 << 10, "b"), text(200 << 10, "c"));
         let mut all = Texts::of(256 << 10);
         all.insert(b"alone\0", 1);
-        let before = memory::ashlar_wordmap_heap_bytes();
+        let before = ashlar_wordmap_heap_bytes();
         for _ in 0..100 {
             all.insert(&one, 2);
             all.insert(&other, 3);
             assert!(all.remove(&one) && all.remove(&other));
         }
         // One way has 25,600 maps of 16 bytes or more.
-        assert!(memory::ashlar_wordmap_heap_bytes() < before + (10 << 20));
+        assert!(ashlar_wordmap_heap_bytes() < before + (10 << 20));
         assert_eq!(all.get(b"alone\0"), Some(1));
         all.free();
     });
