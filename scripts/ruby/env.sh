@@ -3,6 +3,7 @@
 #   eval "$(make -s env)"
 #   eval "$(scripts/ruby/env.sh)"                 without the Ruby with Ashlar inside
 #   eval "$(scripts/ruby/env.sh --no-library)"    only the Rubies that have nothing of ours
+#   eval "$(scripts/ruby/env.sh --only-inside)"   without the modular Ruby, whose making takes minutes, and the library
 # RUBY                the modular Ruby; RUBY_GC_LIBRARY=ashlar makes it run on Ashlar
 # RUBY_STOCK          the same version built without modular collectors
 # RUBY_INSIDE         the same version with this clone's Ashlar inside
@@ -24,18 +25,23 @@ here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 . "$here/inside.sh"
 
 case ${1-} in
-  '' | --inside | --no-library) ;;
-  *) fail "unknown argument '$1'; env.sh takes --inside, --no-library or nothing." ;;
+  '' | --inside | --only-inside | --no-library) ;;
+  *) fail "unknown argument '$1'; env.sh takes --inside, --only-inside, --no-library or nothing." ;;
 esac
-ensure_rubies
-ASHLAR_RUBY_CFLAGS=$(ruby_include_flags)
-ASHLAR_GC_LIBRARY=$CLONE_LIBRARY
-names=(RUBY RUBY_STOCK RUBY_SOURCE RUBY_BUILD ASHLAR_RUBY_CFLAGS)
-if [[ ${1-} != --no-library ]]; then
+names=(RUBY_STOCK RUBY_SOURCE)
+if [[ ${1-} == --only-inside ]]; then
+  ensure_stock
+else
+  ensure_rubies
+  ASHLAR_RUBY_CFLAGS=$(ruby_include_flags)
+  ASHLAR_GC_LIBRARY=$CLONE_LIBRARY
+  names+=(RUBY RUBY_BUILD ASHLAR_RUBY_CFLAGS)
+fi
+if [[ ${1-} != --no-library && ${1-} != --only-inside ]]; then
   ensure_library
   names+=(ASHLAR_LIB ASHLAR_GC_LIBRARY)
 fi
-if [[ ${1-} == --inside ]]; then
+if [[ ${1-} == *-inside ]]; then
   release_lock
   ensure_inside
   names+=(RUBY_INSIDE RUBY_INSIDE_BUILD RUBY_BASE RUBY_BASE_BUILD)

@@ -1,7 +1,8 @@
 # shellcheck shell=bash
 # The door to both Rubies: sourcing it gives `ensure_rubies`, which sets RUBY, RUBY_STOCK,
 # RUBY_SOURCE, RUBY_BUILD (empty for an installed Ruby), RUBY_ARCH_HEADERS (the folder with
-# ruby/config.h) and COLLECTORS (the folder Ruby loads collectors from).
+# ruby/config.h) and COLLECTORS (the folder Ruby loads collectors from); and `ensure_stock`, which sets RUBY_STOCK and
+# RUBY_SOURCE.
 
 here_rubies=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 # shellcheck source=scripts/ruby/paths.sh
@@ -44,6 +45,13 @@ ensure_rubies() {
     RUBY_ARCH_HEADERS=$(dirname "$(dirname "$(find "$RUBY_BUILD/.ext/include" -path '*/ruby/config.h')")")
     COLLECTORS=$(ruby_folder modular)/prefix/lib/ruby-gc
   fi
+  ensure_stock
+}
+
+ensure_stock() {
+  check_places
+  prepare_cross
+  [[ ${SOURCE-} ]] || find_source
   build_ruby stock
   RUBY_STOCK=$(ruby_folder stock)/prefix/bin/ruby
   RUBY_SOURCE=$SOURCE
