@@ -11,6 +11,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from forks import Forks
+
 from ashlar_lab.experiment.model import MAIN, TWIN, Experiment, Program, Stop, Variant
 from ashlar_lab.store.run import Run
 
@@ -37,11 +39,21 @@ def pytest_collection_modifyitems(items):
             item.add_marker(pytest.mark.rubies)
 
 
+@pytest.fixture(scope="session")
+def forks():
+    started = Forks()
+    yield started
+    started.close()
+
+
 @pytest.fixture
-def ashlar(tmp_path):
-    """Run `ashlar`, or for its verbs `ashlar-lab`, in an empty folder; returns the completed process."""
+def ashlar(tmp_path, tmp_path_factory, forks):
+    """Run `ashlar`, or for its verbs `ashlar-lab`, in an empty folder; returns the completed process. `ashlar-lab` is forked from a process that has
+    imported it, unless the environment is another one than that process began with."""
     def run(*arguments, timeout=120, **environment):
         program = "ashlar" if arguments[0] in VERBS else "ashlar_lab"
+        if program == "ashlar_lab" and not environment and forks.began_with(os.environ):
+            return forks.finished("ashlar-lab", [*map(str, arguments)], tmp_path, tmp_path_factory.mktemp("told"), timeout)
         return subprocess.run([sys.executable, "-m", program, *map(str, arguments)], cwd=tmp_path, capture_output=True, text=True,
                               timeout=timeout, env={**os.environ, **environment})
     return run

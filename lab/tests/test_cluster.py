@@ -33,22 +33,21 @@ print(open(sys.argv[1]).read(), end="")
 class Machines:
     """A scheduler and workers, each worker a process of its own with an environment of its own."""
 
-    def __init__(self, folder, *options):
-        self.folder, self.processes, self.options = folder, [], options
+    def __init__(self, forks, folder, *options):
+        self.forks, self.folder, self.processes, self.options = forks, folder, [], options
         self.file = folder / "scheduler.json"
-        self.scheduler = self._start("distributed.cli.dask_scheduler", "--host", "tls://127.0.0.1" if options else "127.0.0.1", "--port", "0", "--no-dashboard",
+        self.scheduler = self._start("scheduler", "--host", "tls://127.0.0.1" if options else "127.0.0.1", "--port", "0", "--no-dashboard",
                                      "--scheduler-file", str(self.file), *options)
         self.address = self._wait_for(lambda: json.loads(self.file.read_text())["address"])
 
-    def _start(self, module, *arguments, **environment):
-        process = subprocess.Popen([sys.executable, "-m", module, *arguments], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-                                   env={**os.environ, **environment}, cwd=self.folder, start_new_session=True)
+    def _start(self, program, *arguments, **environment):
+        process = self.forks.start(program, arguments, self.folder, environment={**os.environ, **environment})
         self.processes.append(process)
         return process
 
     def worker(self, name, **environment):
         """A worker that measures as the machine `name`, whose cache is its own."""
-        return self._start("distributed.cli.dask_worker", self.address, "--no-nanny", "--nthreads", "1", "--no-dashboard", "--name", name, "--resources",
+        return self._start("worker", self.address, "--no-nanny", "--nthreads", "1", "--no-dashboard", "--name", name, "--resources",
                            "ashlar=1", "--local-directory", str(self.folder / name), *self.options, ASHLAR_CACHE=str(self.folder / name / "cache"), **environment)
 
     def wait(self, count, **client):
@@ -68,16 +67,14 @@ class Machines:
 
     def close(self):
         for process in reversed(self.processes):
-            if process.poll() is None:
-                process.kill()
-            process.wait()
+            process.end()
 
 
 @pytest.fixture
-def machines(tmp_path):
+def machines(tmp_path, forks):
     folder = tmp_path / "machines"
     folder.mkdir()
-    found = Machines(folder)
+    found = Machines(forks, folder)
     yield found
     found.close()
 
@@ -310,11 +307,11 @@ def certificate(tmp_path):
     return made
 
 
-def test_a_cluster_with_tls_takes_those_with_its_certificate_only(ashlar, tmp_path, certificate, program):
+def test_a_cluster_with_tls_takes_those_with_its_certificate_only(ashlar, tmp_path, forks, certificate, program):
     own, other = certificate("own"), certificate("other")
     folder = tmp_path / "machines"
     folder.mkdir()
-    machines = Machines(folder, *own)
+    machines = Machines(forks, folder, *own)
     try:
         assert machines.address.startswith("tls://")
         machines.worker("guarded")
