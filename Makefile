@@ -77,7 +77,7 @@ test-behaviour: ## Ruby programs on Ashlar, one claim at a time (ruby/test); ON=
 	@$(with_library) "$$RUBY_STOCK" ruby/test/run.rb $(on)
 test-module: ## those of test-behaviour that are about what a loaded library does in its own way, on the library
 	@$(with_library) "$$RUBY_STOCK" ruby/test/run.rb $(addsuffix _test.rb,version start loading config options redirecting rewritten embedding \
-		extensions exit signals fork threads thread_caches payload ractors fibers finalizers weak_references object_ids statistics metrics server yjit) && \
+		extensions exit signals fork thread_caches payload fibers finalizers weak_references object_ids statistics metrics server yjit) && \
 		"$$RUBY_STOCK" ruby/test/run.rb --name "one whose malloc is the collector's" refusals_test.rb
 test-applications: ## the applications that are measured: the same answer on Ashlar as on stock, and what APP= takes; REDMINE=yes: Redmine, too
 	@$(with_library) REDMINE="$(REDMINE)" scripts/test/applications.sh

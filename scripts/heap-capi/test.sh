@@ -58,7 +58,8 @@ compile interface_asan -O1 -fsanitize=address,undefined -fno-sanitize-recover=al
 claims 'the C test with sanitizers' "$work/interface_asan"
 if command -v valgrind >/dev/null; then
   compile interface_memcheck -O1 -DSCANS=0 "$crate/ctest/interface.c"
-  claims 'the C test under memcheck' valgrind -q --error-exitcode=9 --leak-check=full "$work/interface_memcheck"
+  # Its threads would else have turns at random: one that spins keeps another waiting for minutes.
+  claims 'the C test under memcheck' valgrind -q --fair-sched=yes --error-exitcode=9 --leak-check=full "$work/interface_memcheck"
 else
   say 'the C test under memcheck' 'not run: valgrind is not installed'
 fi

@@ -8,7 +8,7 @@
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.." || exit
 
-all=(ruby check-format check-lints check-scripts check-layers check-documents test-scripts test-rust lib test-module
+all=(ruby lib check-format check-lints check-scripts check-layers check-documents test-scripts test-rust test-module
   test-applications inside test-inside test-not-lazy test-wordmap test-heap-capi test-lab)
 
 # why_not PART: says why a part cannot be run here, or nothing. Rust's own tools for
