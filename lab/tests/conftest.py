@@ -53,7 +53,7 @@ def ashlar(tmp_path, tmp_path_factory, forks):
     def run(*arguments, timeout=120, **environment):
         program = "ashlar" if arguments[0] in VERBS else "ashlar_lab"
         if program == "ashlar_lab" and not environment and forks.began_with(os.environ):
-            return forks.finished("ashlar-lab", [*map(str, arguments)], tmp_path, tmp_path_factory.mktemp("told"), timeout)
+            return forks.finished("ashlar-lab", arguments, tmp_path, tmp_path_factory.mktemp("told"), timeout)
         return subprocess.run([sys.executable, "-m", program, *map(str, arguments)], cwd=tmp_path, capture_output=True, text=True,
                               timeout=timeout, env={**os.environ, **environment})
     return run

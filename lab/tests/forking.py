@@ -11,7 +11,7 @@ from contextlib import suppress
 import ashlar_lab.cli
 import ashlar_lab.compare  # noqa: F401
 
-PROGRAMS = {"ashlar-lab": lambda: ashlar_lab.cli.main()}
+PROGRAMS = {"ashlar-lab": ashlar_lab.cli.main}
 with suppress(ImportError):  # the extra 'cluster' is not installed
     from distributed.cli import dask_scheduler, dask_worker
 

@@ -184,7 +184,7 @@ lazy_claim "code of many kinds gives the answers that it gives when it is compil
 end
 
 { "with many collections, all verified" => stress("collect-every:30", "verify", "poison"),
-  "with collections in small slices" => stress("collect-every:600", "slice-cells:200", "verify", "poison"),
+  "with collections in small slices" => stress("collect-every:200", "slice-cells:200", "verify", "poison"),
   "when all that may move moves" => stress("collect-every:200", "move-everything", "verify", "poison") }.each do |how, env|
   lazy_claim "code that waits gives the same answers #{how}" do
     ruby_ok with_kinds("ROUNDS = 1\n" + SAME_ANSWERS), "--disable-gems", env:, limit: 300

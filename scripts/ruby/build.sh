@@ -76,7 +76,7 @@ site_file() {
     echo "$CONFIG_SITE"
     return
   fi
-  [[ ! $CONFIGURED ]] || cp "$CONFIGURED/config.cache" .
+  [[ ! -e $CONFIGURED/config.cache ]] || cp "$CONFIGURED/config.cache" .
   echo "cache_file=$PWD/config.cache" >config.site
   echo "$PWD/config.site"
 }

@@ -36,10 +36,10 @@ else
   ASHLAR_RUBY_CFLAGS=$(ruby_include_flags)
   ASHLAR_GC_LIBRARY=$CLONE_LIBRARY
   names+=(RUBY RUBY_BUILD ASHLAR_RUBY_CFLAGS)
-fi
-if [[ ${1-} != --no-library && ${1-} != --only-inside ]]; then
-  ensure_library
-  names+=(ASHLAR_LIB ASHLAR_GC_LIBRARY)
+  if [[ ${1-} != --no-library ]]; then
+    ensure_library
+    names+=(ASHLAR_LIB ASHLAR_GC_LIBRARY)
+  fi
 fi
 if [[ ${1-} == *-inside ]]; then
   release_lock

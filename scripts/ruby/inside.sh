@@ -38,10 +38,7 @@ find_inside() {
     yes) kind=shared ;;
     *) fail "SHARED=$SHARED is not possible; it is yes, for a Ruby with a libruby.so, or no." ;;
   esac
-  check_places
-  prepare_cross
-  [[ ${SOURCE-} ]] || find_source
-  build_ruby "$kind"
+  ensure_kind "$kind"
   INSIDE_BASE=$(ruby_folder "$kind")
   # A folder for each clone: each tests and measures its own collector.
   INSIDE=$(ruby_folder inside)-$(printf %s "$CLONE" | digest8)

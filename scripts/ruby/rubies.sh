@@ -48,11 +48,17 @@ ensure_rubies() {
   ensure_stock
 }
 
-ensure_stock() {
+# ensure_kind KIND: that Ruby, of the source that was found before, if one was.
+ensure_kind() {
   check_places
   prepare_cross
   [[ ${SOURCE-} ]] || find_source
-  build_ruby stock
+  build_ruby "$1"
+}
+
+# shellcheck disable=SC2034
+ensure_stock() {
+  ensure_kind stock
   RUBY_STOCK=$(ruby_folder stock)/prefix/bin/ruby
   RUBY_SOURCE=$SOURCE
 }
