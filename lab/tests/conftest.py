@@ -39,8 +39,9 @@ def pytest_collection_modifyitems(items):
             item.add_marker(pytest.mark.rubies)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def forks():
+    """Of one file of tests: it is a child of this process, and other files are about all children that there are."""
     started = Forks()
     yield started
     started.close()
