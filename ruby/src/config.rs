@@ -12,8 +12,8 @@ use crate::heap_profile;
 use crate::knobs::KNOBS;
 use crate::lock::Gvl;
 use crate::message;
-use crate::options::default_pace;
-use crate::ruby_gc_variables::tuned;
+use crate::options::{default_pace, Options};
+use crate::ruby_gc_variables::{overruled, tuned, Tuned};
 use crate::spare_memory::with_spare;
 
 /// The kind of an option's value: `enum ashlar_option_kind`.
@@ -140,7 +140,11 @@ unsafe extern "C" fn ashlar_configure(
 #[no_mangle]
 extern "C" fn ashlar_explain_variables() {
     let environment = |name: &str| std::env::var(name).ok();
-    for note in tuned(default_pace(), environment).notes {
-        eprintln!("ashlar: {note}");
+    let Tuned { pace, notes } = tuned(default_pace(), environment);
+    // The process has ended at its start if a variable has an impossible value.
+    let in_force = Options::from_environment(environment).map_or(pace, |options| options.heap.pace);
+    let overruled = overruled(&pace, &in_force);
+    for line in notes.iter().chain(&overruled) {
+        eprintln!("ashlar: {line}");
     }
 }

@@ -6,7 +6,9 @@
 //! For an impossible value a line names the option, the value and what is wanted. At
 //! the start such a value ends the process; later nothing changes.
 
-use ashlar_heap::options::{self as heap_options, Kept, Range, Reader, Setting, Unit, Value};
+use ashlar_heap::options::{
+    self as heap_options, parse_bytes, Kept, Range, Reader, Setting, Unit, Value,
+};
 use ashlar_heap::{refusals, HugePages, PaceOptions, ParallelMarking};
 
 use crate::code_cache::settings as code_cache;
@@ -167,9 +169,16 @@ impl Options {
     pub(crate) fn from_environment(
         lookup: impl Fn(&str) -> Option<String>,
     ) -> Result<Self, String> {
-        Self::with_pace(tuned(default_pace(), &lookup).pace).read(&Reader {
-            // A variable that is set to the empty text counts as unset.
-            text: &|name| lookup(&variable(name)).filter(|text| !text.is_empty()),
+        // A variable that is set to the empty text counts as unset.
+        let text = |name: &str| lookup(&variable(name)).filter(|text| !text.is_empty());
+        let mut pace = tuned(default_pace(), &lookup).pace;
+        // What a variable of Ruby's wants as the least nursery is no bound to Ashlar's own largest one.
+        if let Some(max_bytes) = text("nursery_max").as_deref().and_then(parse_bytes) {
+            let least_bytes = default_pace().nursery_min_bytes;
+            pace.nursery_min_bytes = pace.nursery_min_bytes.min(max_bytes.max(least_bytes));
+        }
+        Self::with_pace(pace).read(&Reader {
+            text: &text,
             shown_name: variable,
             is_running: false,
         })
@@ -241,6 +250,19 @@ mod tests {
             let line = format!("{name}={value}: {wanted} is wanted");
             assert_eq!(read(&[(name, value)]), Err(line));
         }
+    }
+
+    #[test]
+    fn a_largest_nursery_counts_more_than_the_least_one_of_rubys_variables() {
+        let limit = ("RUBY_GC_MALLOC_LIMIT", "64000000");
+        let pace = read(&[limit, ("ASHLAR_NURSERY_MAX", "32MiB")]).unwrap().heap.pace;
+        assert_eq!((pace.nursery_min_bytes, pace.nursery_max_bytes), (32 << 20, 32 << 20));
+        let too_little = read(&[limit, ("ASHLAR_NURSERY_MAX", "512KiB")]);
+        let line = "ASHLAR_NURSERY_MAX=512KiB: a size of at least 1MiB is wanted";
+        assert_eq!(too_little.unwrap_err(), line);
+        let own = read(&[("ASHLAR_NURSERY_MIN", "64MiB"), ("ASHLAR_NURSERY_MAX", "32MiB")]);
+        let line = "ASHLAR_NURSERY_MAX=32MiB: a size of at least 64MiB is wanted";
+        assert_eq!(own.unwrap_err(), line);
     }
 
     #[test]

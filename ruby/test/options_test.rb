@@ -89,6 +89,16 @@ end
 claim "an option of Ashlar's own comes before a RUBY_GC_ variable", only: "ashlar" do
   env = { "RUBY_GC_MALLOC_LIMIT" => "90000000", "ASHLAR_NURSERY_MIN" => "2MiB" }
   ruby_prints("#{2 << 20}\n", "puts GC.config[:nursery_min]", env:)
+  finished = ruby_command(["-w", "-e", "exit"], env:)
+  check_equal(<<~TEXT, finished.err)
+    ashlar: RUBY_GC_MALLOC_LIMIT=90000000: nursery_min is 90000000
+    ashlar: nursery_min is 2097152, as the variables of Ashlar say, which count more
+  TEXT
+end
+
+claim "Ashlar's largest nursery may be less than the least one that a RUBY_GC_ variable asks for", only: "ashlar" do
+  env = { "RUBY_GC_MALLOC_LIMIT" => "64000000", "ASHLAR_NURSERY_MAX" => "32MiB" }
+  ruby_prints("#{[32 << 20, 32 << 20]}\n", "p GC.config.values_at(:nursery_min, :nursery_max)", env:)
 end
 
 claim "ruby -w says what became of each RUBY_GC_ variable, and nothing is said without it", only: "ashlar" do

@@ -12,7 +12,8 @@ command -v perf >/dev/null || {
 # shellcheck source=scripts/bench/setup.sh
 . "$here/setup.sh"
 samples=$(mktemp)
-trap 'rm -f "$samples"' EXIT
+said=$(mktemp)
+trap 'rm -f "$samples" "$said"' EXIT
 
 # What the collector runs inside Ruby's own executable.
 in_ruby='gc_|rb_gc|obj_free|newobj|heap_page|rgengc|objspace'
@@ -20,7 +21,10 @@ in_libc='malloc|free|calloc|realloc|unlink_chunk|sysmalloc|systrim|sysdealloc|mu
 
 # shares COMMAND...: "collector malloc kernel" in percent of the samples of a run.
 shares() {
-  (cd "$clone/workloads/ruby" && perf record --quiet --output "$samples" "$@" >/dev/null 2>&1)
+  (cd "$clone/workloads/ruby" && perf record --quiet --output "$samples" "$@" >/dev/null 2>"$said") || {
+    echo "profile.sh: perf could not record '$*': $(tail -n 1 "$said")" >&2
+    return 1
+  }
   perf report --input "$samples" --sort dso,sym --stdio --quiet 2>/dev/null |
     awk -v in_ruby="$in_ruby" -v in_libc="$in_libc" '
       $1 ~ /%$/ {

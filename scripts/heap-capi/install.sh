@@ -23,4 +23,6 @@ install -m 644 "$crate/include/ashlar.h" "$root$prefix/include/ashlar.h"
 install -m 644 "$crate/man/ashlar.3" "$root$prefix/share/man/man3/ashlar.3"
 sed -e "s|@PREFIX@|$prefix|; s|@LIBDIR@|$libdir|; s|@VERSION@|$version|" "$crate/ashlar.pc.in" |
   install -m 644 /dev/stdin "$root$libdir/pkgconfig/ashlar.pc"
+# The loader finds a new library by its own list.
+if [[ -z $root && $EUID == 0 ]] && command -v ldconfig >/dev/null; then ldconfig; fi
 echo "installed libashlar $version below $root$prefix"

@@ -403,12 +403,12 @@ impl<V: Vm> Heap<'_, V> {
                 format!("invariant 10: {block:?} is listed twice")
             })
         })?;
+        let mut found_blocks = 0;
         for (index, _) in self.space().cell_blocks() {
             let block = self.region().block(index);
-            if block.has(OWNED) {
-                continue;
-            }
-            let expected = if block.has(NEEDS_SWEEP) {
+            let expected = if block.has(OWNED) {
+                None
+            } else if block.has(NEEDS_SWEEP) {
                 Some(UNSWEPT)
             } else {
                 (block.free() != 0).then_some(AVAILABLE)
@@ -417,8 +417,12 @@ impl<V: Vm> Heap<'_, V> {
             ensure(found == expected, || {
                 format!("invariant 10: {index:?} should be in {expected:?}, is in {found:?}")
             })?;
+            found_blocks += usize::from(found.is_some());
         }
-        Ok(())
+        let listed_blocks = listed.len();
+        ensure(found_blocks == listed_blocks, || {
+            format!("invariant 10: {listed_blocks} blocks are listed, {found_blocks} of them have cells")
+        })
     }
 
     /// While poisoning is on, nobody has written to a free cell.

@@ -326,6 +326,21 @@ fn a_block_whose_pieces_are_all_freed_goes_back_and_is_used_again() {
 }
 
 #[test]
+fn a_block_whose_pieces_were_all_free_at_the_fork_goes_back() {
+    with_program(|p| {
+        let mut cache = p.heap.shared().thread_cache();
+        let theirs = pieces(&mut cache, 1);
+        free(&mut cache, theirs[0]);
+        cache.flush();
+        let empty_blocks = p.heap.usage().empty_blocks;
+        p.heap.inherit();
+        cache.flush();
+        assert_eq!(p.heap.usage().empty_blocks, empty_blocks + 1);
+        p.heap.verify().unwrap();
+    });
+}
+
+#[test]
 fn pieces_freed_before_a_block_is_taken_over_are_allocated_after() {
     with_pieces(|p, cache, theirs| {
         for &piece in theirs.iter().step_by(2) {

@@ -186,18 +186,26 @@ impl LockedAllocator<'_> {
     fn begins_in(&mut self, open: BlockIndex, span: Overhanging) -> bool {
         let start = self.region.block(open).overhang.get();
         let (last, end) = (open.get() + span.whole_blocks, start + span.bytes);
-        let ends_in =
-            |block: usize, end: usize| self.is_free(block) || self.has_room_before_span(block, end);
-        let has_any_room = ends_in(open.get() + 1, start + 1);
+        let has_any_room = self.has_room_behind(open);
         let has_room = has_any_room
             && end <= SHARED_BYTES
             && last < self.region.reserved_blocks()
             && (open.get() + 1..last).all(|block| self.is_free(block))
-            && ends_in(last, end);
+            && self.ends_in(last, end);
         if !has_any_room {
             self.unlist(open);
         }
         has_room && self.take_behind(open, last)
+    }
+
+    /// Whether any span that begins in the block `open` has room.
+    fn has_room_behind(&self, open: BlockIndex) -> bool {
+        self.ends_in(open.get() + 1, self.region.block(open).overhang.get() + 1)
+    }
+
+    /// Whether a span has room in the block up to the offset `end`.
+    fn ends_in(&self, block: usize, end: usize) -> bool {
+        self.is_free(block) || self.has_room_before_span(block, end)
     }
 
     /// Whether the block is empty, or was never handed out.
@@ -307,6 +315,10 @@ impl LockedAllocator<'_> {
                 };
             if !is_right || overhang > SHARED_BYTES {
                 return Err(format!("invariant 19: the overhang in block {number}"));
+            }
+            let is_open = region.kind(index) == Kind::SpanRest;
+            if is_open && !block.has(LISTED) && self.has_room_behind(index) {
+                return Err(format!("invariant 19: the open block {number} is in no list"));
             }
             listed += usize::from(block.has(LISTED));
         }

@@ -34,6 +34,12 @@ const REMEMBERED: f64 = 16.0;
 /// The fewest blocks that are worth giving back to the system (256 KiB).
 const WORTH_BLOCKS: usize = 4;
 
+/// The part of old losses that still counts after `age`: about e to the power of minus `age`. The C library's `exp` would
+/// bring its tables and its code into the memory of each small process.
+fn kept_after(age: f64) -> f64 {
+    1.0 / (1.0 + age * (1.0 + age / 2.0))
+}
+
 /// What would have become of the empty blocks with one patience.
 #[derive(Clone, Copy, Debug)]
 struct Watcher {
@@ -56,8 +62,7 @@ impl Watcher {
         let fresh_blocks = need.used.saturating_sub(self.blocks);
         self.blocks = self.blocks.max(need.used);
         let unused_blocks = self.blocks - need.used;
-        let kept = (-paid / REMEMBERED).exp();
-        self.losses = self.losses * kept + fresh_blocks as f64 + unused_blocks as f64 * paid;
+        self.losses = self.losses * kept_after(paid / REMEMBERED) + fresh_blocks as f64 + unused_blocks as f64 * paid;
         self.unused_blocks = self.unused_blocks.min(unused_blocks);
         self.paid += paid;
         if self.paid >= self.patience {

@@ -42,9 +42,11 @@ pub enum Evacuation {
 pub(crate) fn settle(space: &Space, poison: bool, mut emptied: impl FnMut(BlockIndex, WidthIndex)) {
     for (index, width) in space.cell_blocks() {
         let block = space.region.block(index);
-        if block.has(LEFT) && rebuild_runs(space, index, width, poison) == 0 {
+        let is_left = block.has(LEFT);
+        // Once the block is given back, another thread may have it.
+        block.remove(LEFT | EMPTYING);
+        if is_left && rebuild_runs(space, index, width, poison) == 0 {
             emptied(index, width);
         }
-        block.remove(LEFT | EMPTYING);
     }
 }

@@ -13,7 +13,8 @@
 //! another block of it, and all blocks of cells before cells move. A memory limit is no reason: a
 //! hole in a page that is shared takes as much memory as a page of a new block.
 //!
-//! Invariant 20: an inherited block has no free run, and no cache owns it.
+//! Invariant 20: an inherited block of cells has no free run, and no cache owns it. An inherited
+//! block of pieces has a piece in use, and the pool counts these blocks.
 
 use std::ops::Range;
 

@@ -128,7 +128,9 @@ impl<V: Vm> Heap<'_, V> {
             let block_bytes = self.shared.space.blocks.counts().in_use * BLOCK_BYTES;
             let here_bytes = measure.used_bytes - self.shared.payloads.elsewhere_bytes();
             // Nothing is allocated into the holes of inherited blocks, so they are no room.
-            let free_bytes = match self.shared.payloads.inherits() {
+            let has_inherited_blocks =
+                self.inherited_blocks() > 0 || self.shared.payloads.has_inherited_blocks();
+            let free_bytes = match has_inherited_blocks {
                 true => 0,
                 false => block_bytes.saturating_sub(here_bytes),
             };
@@ -170,6 +172,12 @@ impl<V: Vm> Heap<'_, V> {
         let resident_bytes = os::resident_bytes()?;
         let forked = self.state.borrow().pacing.forked;
         Some(forked.without_elsewhere(resident_bytes))
+    }
+
+    /// [`Heap::own_resident_bytes`], or the bytes in use where the system does not say.
+    pub(super) fn own_resident_or_used_bytes(&self) -> usize {
+        self.own_resident_bytes()
+            .unwrap_or_else(|| self.measure().used_bytes)
     }
 
     /// Runs `work`, which collects, and counts the CPU time it takes if pacing goes by CPU time.
@@ -222,7 +230,7 @@ impl<V: Vm> Heap<'_, V> {
     pub(super) fn is_out_of_limit(&self) -> bool {
         let pace = self.pace();
         pace.options().memory_limit_bytes.is_some_and(|limit| {
-            let resident_bytes = self.own_resident_bytes().unwrap_or(0);
+            let resident_bytes = self.own_resident_or_used_bytes();
             resident_bytes + 2 * pace.nursery_bytes() + limit / 8 > limit
         })
     }

@@ -258,7 +258,7 @@ impl<V: Vm> Heap<'_, V> {
         self.release_surplus_at_once(work);
         self.state.borrow_mut().sweep.release_from = next;
         if next.is_none() && self.pace().options().memory_limit_bytes.is_some() {
-            let resident_bytes = self.own_resident_bytes().unwrap_or(0);
+            let resident_bytes = self.own_resident_or_used_bytes();
             let pacing = &mut self.state.borrow_mut().pacing;
             let (fresh_bytes, is_exact) = (pacing.fresh_bytes(), pacing.latest_is_exact);
             pacing

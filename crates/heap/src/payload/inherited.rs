@@ -26,6 +26,11 @@ impl Payloads {
         self.inherits.load(Relaxed)
     }
 
+    /// Whether this process still has a block of pieces from its parent that it has not taken over.
+    pub(crate) fn has_inherited_blocks(&self) -> bool {
+        self.inherits() && self.lock().inherited_blocks > 0
+    }
+
     /// Makes the pieces in the pool inherited. This process has just been forked, and has one
     /// thread.
     pub(crate) fn inherit(&self, space: &Space) {
@@ -38,9 +43,17 @@ impl Pool {
     fn inherit(&mut self, space: &Space) {
         self.give_rows_back(space);
         for (index, of) in blocks_of_pieces(space, 0..space.blocks.used_limit()) {
-            if of.arena() != Arena::INHERITED {
-                self.move_to(space, index, of, Arena::INHERITED);
+            if of.arena() == Arena::INHERITED {
+                continue;
             }
+            // Nobody would ever free a piece of it.
+            if space.region.block(index).used.get() == 0 {
+                self.unlist(space, index, of);
+                space.lock_blocks().give(index, 1);
+                continue;
+            }
+            self.move_to(space, index, of, Arena::INHERITED);
+            self.inherited_blocks += 1;
         }
     }
 
@@ -56,6 +69,7 @@ impl Pool {
             if of.arena() == Arena::INHERITED && is_wanted(index) {
                 free_noted(space, index, of);
                 self.move_to(space, index, of, Arena::default());
+                self.inherited_blocks -= 1;
             }
         }
     }
@@ -79,6 +93,7 @@ impl Pool {
             self.unlist(space, index, of);
             forget_notes(space, index);
             space.lock_blocks().give(index, 1);
+            self.inherited_blocks -= 1;
         }
     }
 

@@ -24,6 +24,8 @@ use crate::space::Space;
 pub(crate) struct Pool {
     listed: [ListedBlocks; ARENA_CLASS_COUNT],
     rows: [Rows; ARENA_CLASS_COUNT],
+    /// Blocks of pieces that the process has from its parent and has not taken over.
+    pub(super) inherited_blocks: usize,
 }
 
 /// Rows of a class, the latest first.
@@ -76,6 +78,7 @@ impl Default for Pool {
         Self {
             listed: [ListedBlocks::default(); ARENA_CLASS_COUNT],
             rows: [Rows::default(); ARENA_CLASS_COUNT],
+            inherited_blocks: 0,
         }
     }
 }
@@ -205,16 +208,28 @@ impl Pool {
         self.listed[of.index()].remove(&space.region, index);
     }
 
-    /// Asserts invariants 6 and 7.
+    /// Asserts invariants 6 and 7, and 20 for blocks of pieces.
     pub(crate) fn verify(&self, space: &Space) -> Result<(), String> {
-        let mut listed_blocks = 0;
+        let (mut listed_blocks, mut inherited_blocks) = (0, 0);
         for (index, of) in blocks_of_pieces(space, 0..space.region.committed_blocks()) {
             verify_pieces(space, index, of)?;
             let block = space.region.block(index);
+            if of.arena() == Arena::INHERITED {
+                inherited_blocks += 1;
+                if block.used.get() == 0 {
+                    return Err(format!("invariant 20: {index:?} has no piece in use"));
+                }
+            }
             if block.has(LISTED) != has_piece(space, index, of.class()) {
                 return Err(format!("invariant 6: {index:?} of {of:?}"));
             }
             listed_blocks += usize::from(block.has(LISTED));
+        }
+        if inherited_blocks != self.inherited_blocks {
+            let counted = self.inherited_blocks;
+            return Err(format!(
+                "invariant 20: {inherited_blocks} blocks, {counted} counted"
+            ));
         }
         for of in ArenaClass::all() {
             let (mut previous, mut listed) = (None, self.listed[of.index()].first);
