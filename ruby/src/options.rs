@@ -255,12 +255,21 @@ mod tests {
     #[test]
     fn a_largest_nursery_counts_more_than_the_least_one_of_rubys_variables() {
         let limit = ("RUBY_GC_MALLOC_LIMIT", "64000000");
-        let pace = read(&[limit, ("ASHLAR_NURSERY_MAX", "32MiB")]).unwrap().heap.pace;
-        assert_eq!((pace.nursery_min_bytes, pace.nursery_max_bytes), (32 << 20, 32 << 20));
+        let pace = read(&[limit, ("ASHLAR_NURSERY_MAX", "32MiB")])
+            .unwrap()
+            .heap
+            .pace;
+        assert_eq!(
+            (pace.nursery_min_bytes, pace.nursery_max_bytes),
+            (32 << 20, 32 << 20)
+        );
         let too_little = read(&[limit, ("ASHLAR_NURSERY_MAX", "512KiB")]);
         let line = "ASHLAR_NURSERY_MAX=512KiB: a size of at least 1MiB is wanted";
         assert_eq!(too_little.unwrap_err(), line);
-        let own = read(&[("ASHLAR_NURSERY_MIN", "64MiB"), ("ASHLAR_NURSERY_MAX", "32MiB")]);
+        let own = read(&[
+            ("ASHLAR_NURSERY_MIN", "64MiB"),
+            ("ASHLAR_NURSERY_MAX", "32MiB"),
+        ]);
         let line = "ASHLAR_NURSERY_MAX=32MiB: a size of at least 64MiB is wanted";
         assert_eq!(own.unwrap_err(), line);
     }

@@ -131,7 +131,9 @@ pub(crate) fn overruled(asked: &PaceOptions, in_force: &PaceOptions) -> Vec<Stri
         ("nursery_min", |pace| pace.nursery_min_bytes),
         ("nursery_max", |pace| pace.nursery_max_bytes),
         ("heap_init", |pace| pace.heap_init_bytes),
-        ("space_overhead", |pace| pace.space_overhead_percent.unwrap_or(0)),
+        ("space_overhead", |pace| {
+            pace.space_overhead_percent.unwrap_or(0)
+        }),
     ];
     let untuned = default_pace();
     let mut lines = Vec::new();
@@ -141,7 +143,9 @@ pub(crate) fn overruled(asked: &PaceOptions, in_force: &PaceOptions) -> Vec<Stri
                 ("space_overhead", 0) => "auto".to_owned(),
                 (_, value) => value.to_string(),
             };
-            lines.push(format!("{name} is {value}, as the variables of Ashlar say, which count more"));
+            lines.push(format!(
+                "{name} is {value}, as the variables of Ashlar say, which count more"
+            ));
         }
     }
     let rate = in_force.exchange_rate_thousandths;
@@ -149,7 +153,8 @@ pub(crate) fn overruled(asked: &PaceOptions, in_force: &PaceOptions) -> Vec<Stri
         && in_force.space_overhead_percent.is_some()
         && rate != untuned.exchange_rate_thousandths
     {
-        lines.push("exchange_rate does nothing beside a space_overhead that is a number".to_owned());
+        lines
+            .push("exchange_rate does nothing beside a space_overhead that is a number".to_owned());
     }
     lines
 }

@@ -576,6 +576,29 @@ fn a_cache_keeps_pieces_at_once_until_a_row_is_full_and_nothing_else() {
 }
 
 #[test]
+fn what_is_freed_in_any_arena_is_allocated_again() {
+    let shared = Shared::reserve(64 * MIB).unwrap();
+    for number in 0..ARENA_COUNT {
+        let mut door = Door::new_in(&shared, Arena::of_thread(number));
+        let pieces = door.pieces(4000, 48);
+        for &piece in pieces.iter().step_by(2) {
+            door.give_back(piece);
+        }
+        let blocks = shared.space().blocks().counts().in_use;
+        let again = door.pieces(2000, 48);
+        assert_eq!(
+            shared.space().blocks().counts().in_use,
+            blocks,
+            "arena {number}"
+        );
+        for &piece in again.iter().chain(pieces.iter().skip(1).step_by(2)) {
+            door.give_back(piece);
+        }
+    }
+    assert_nothing_in_use(&shared);
+}
+
+#[test]
 fn memory_of_a_large_payload_reads_as_zero_when_it_is_asked_for_zeroed_again() {
     for blocks in if cfg!(miri) {
         vec![1]

@@ -318,7 +318,9 @@ impl LockedAllocator<'_> {
             }
             let is_open = region.kind(index) == Kind::SpanRest;
             if is_open && !block.has(LISTED) && self.has_room_behind(index) {
-                return Err(format!("invariant 19: the open block {number} is in no list"));
+                return Err(format!(
+                    "invariant 19: the open block {number} is in no list"
+                ));
             }
             listed += usize::from(block.has(LISTED));
         }

@@ -62,7 +62,9 @@ impl Watcher {
         let fresh_blocks = need.used.saturating_sub(self.blocks);
         self.blocks = self.blocks.max(need.used);
         let unused_blocks = self.blocks - need.used;
-        self.losses = self.losses * kept_after(paid / REMEMBERED) + fresh_blocks as f64 + unused_blocks as f64 * paid;
+        self.losses = self.losses * kept_after(paid / REMEMBERED)
+            + fresh_blocks as f64
+            + unused_blocks as f64 * paid;
         self.unused_blocks = self.unused_blocks.min(unused_blocks);
         self.paid += paid;
         if self.paid >= self.patience {

@@ -43,7 +43,7 @@ impl Pool {
     fn inherit(&mut self, space: &Space) {
         self.give_rows_back(space);
         for (index, of) in blocks_of_pieces(space, 0..space.blocks.used_limit()) {
-            if of.arena() == Arena::INHERITED {
+            if self.is_inherited(of) {
                 continue;
             }
             // Nobody would ever free a piece of it.
@@ -55,6 +55,11 @@ impl Pool {
             self.move_to(space, index, of, Arena::INHERITED);
             self.inherited_blocks += 1;
         }
+        self.inherits = true;
+    }
+
+    pub(super) fn is_inherited(&self, of: ArenaClass) -> bool {
+        self.inherits && of.arena() == Arena::INHERITED
     }
 
     /// Takes over those inherited blocks with these numbers for which `is_wanted` returns
@@ -66,7 +71,7 @@ impl Pool {
         mut is_wanted: impl FnMut(BlockIndex) -> bool,
     ) {
         for (index, of) in blocks_of_pieces(space, numbers) {
-            if of.arena() == Arena::INHERITED && is_wanted(index) {
+            if self.is_inherited(of) && is_wanted(index) {
                 free_noted(space, index, of);
                 self.move_to(space, index, of, Arena::default());
                 self.inherited_blocks -= 1;
@@ -124,9 +129,7 @@ impl Pool {
             return;
         };
         match space.region.kind(index) {
-            Kind::Payloads(of) if of.arena() == Arena::INHERITED => {
-                self.note(space, address, index, of)
-            }
+            Kind::Payloads(of) if self.is_inherited(of) => self.note(space, address, index, of),
             _ => {
                 // SAFETY: the piece is free and at least 16 bytes long.
                 unsafe { piece.cast::<usize>().write(0) };

@@ -6,7 +6,7 @@ use std::ptr::NonNull;
 use super::free_lists::{row_pieces, Chain, FreeLists, Row};
 use super::notes::noted_pieces;
 use crate::allocate::lists::ListedBlocks;
-use crate::layout::arena::{Arena, ArenaClass, ARENA_CLASS_COUNT};
+use crate::layout::arena::{ArenaClass, ARENA_CLASS_COUNT};
 use crate::layout::block::{BlockIndex, LISTED};
 use crate::layout::class::ClassIndex;
 use crate::layout::kind::Kind;
@@ -24,6 +24,9 @@ use crate::space::Space;
 pub(crate) struct Pool {
     listed: [ListedBlocks; ARENA_CLASS_COUNT],
     rows: [Rows; ARENA_CLASS_COUNT],
+    /// Whether [`Arena::INHERITED`] has what is inherited. In a process that has not inherited
+    /// anything it is an arena like others.
+    pub(super) inherits: bool,
     /// Blocks of pieces that the process has from its parent and has not taken over.
     pub(super) inherited_blocks: usize,
 }
@@ -78,6 +81,7 @@ impl Default for Pool {
         Self {
             listed: [ListedBlocks::default(); ARENA_CLASS_COUNT],
             rows: [Rows::default(); ARENA_CLASS_COUNT],
+            inherits: false,
             inherited_blocks: 0,
         }
     }
@@ -155,7 +159,7 @@ impl Pool {
             let Kind::Payloads(of) = space.region.kind(index) else {
                 continue;
             };
-            if of.arena() == Arena::INHERITED {
+            if self.is_inherited(of) {
                 self.note_run(space, index, of, first, count);
                 continue;
             }
@@ -214,7 +218,7 @@ impl Pool {
         for (index, of) in blocks_of_pieces(space, 0..space.region.committed_blocks()) {
             verify_pieces(space, index, of)?;
             let block = space.region.block(index);
-            if of.arena() == Arena::INHERITED {
+            if self.is_inherited(of) {
                 inherited_blocks += 1;
                 if block.used.get() == 0 {
                     return Err(format!("invariant 20: {index:?} has no piece in use"));
