@@ -72,5 +72,5 @@ hold_lock() {
   fi
 }
 
-# release_lock: the one taken last.
-release_lock() { exec {LOCK_DESCRIPTOR}>&-; }
+# release_lock: the one taken last, if one was taken.
+release_lock() { [[ ! ${LOCK_DESCRIPTOR-} ]] || exec {LOCK_DESCRIPTOR}>&-; }

@@ -293,6 +293,12 @@ answer=$(PATH=$work/programs "$clone/packaging/debian-package.sh" 2>&1) || statu
 checks=$((checks + 1))
 package_has 'a setting that is none is refused' "'STRIP=no' is no setting" STRIP=no
 
+# Who builds from a folder, or builds nothing, has taken no lock.
+status=0
+bash -c 'set -euo pipefail; . "$1/scripts/ruby/rubies.sh"; release_lock' _ "$clone" || status=$?
+((status == 0)) || not_so 'there may be no lock to release'
+checks=$((checks + 1))
+
 mkdir "$work/folder"
 export RUBY_SRC=$work/folder RUBY_SHA256=0
 refuses 'a folder has no SHA-256' 'is a folder'
