@@ -222,6 +222,7 @@ def test_where_no_process_may_be_read_one_line_says_so_once(monkeypatch, capsys,
     (("top", "--output", "x"), "--output names a file for --form openmetrics"),
     (("top", "--form", "openmetrics", "--output", "/no/such/folder/x.prom"), "cannot write /no/such/folder/x.prom: No such file"),
     (("top", "--form", "openmetrics", "--output", "/dev/full"), "cannot write /dev/full: No space left"),
+    (("top", "--form", "openmetrics", "--output", ""), "cannot write .: Is a directory; name a writable place"),
 ])
 def test_bad_input_gets_one_line_status_2_and_leaves_nothing(ashlar, tmp_path, arguments, complaint):
     done = ashlar(*arguments)
