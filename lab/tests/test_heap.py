@@ -439,6 +439,13 @@ def test_a_file_that_is_no_whole_profile_gets_one_line(here, tmp_path, content, 
     assert [p.name for p in tmp_path.iterdir()] == ["x.heap"]
 
 
+def test_a_large_file_that_is_no_profile_is_not_read(tmp_path):
+    with (tmp_path / "app.dump").open("wb") as file:
+        file.truncate(1 << 40)
+    with pytest.raises(BadInput, match="is no heap profile"):
+        image.read_file(tmp_path / "app.dump")
+
+
 @pytest.mark.parametrize(("arguments", "complaint"), [
     (("heap", "nowhere.heap"), "cannot read the profile nowhere.heap: No such file"),
     (("heap", "."), "cannot read the profile .: Is a directory"),
