@@ -106,13 +106,13 @@ def test_the_dead_are_counted_by_their_age():
     assert [r.died for r in profile.by_age(resolved(program))] == [2, 0, 0, 4, 0, 0, 0, 0]
 
 
-def test_where_the_table_of_sites_was_full_the_rest_is_one_line(ashlar, tmp_path):
+def test_where_the_tables_were_full_the_rest_is_one_line(ashlar, tmp_path):
     content = bytearray(busy().write())
     sites = struct.unpack_from("<Q", content, 128 + 3 * 24)[0]
     struct.pack_into("<Qdd", content, sites + 16, 7, 7000.0, 7e6)
     (tmp_path / "full.heap").write_bytes(content)
     shown = ashlar("heap", "full.heap").stdout
-    assert "(others: the table of sites was full)" in shown and "warning: 7 samples are of lines for which" in shown
+    assert "(others: the tables were full)" in shown and "warning: 7 samples are of lines for which" in shown
 
 
 # ── How sure a figure is ───────────────────────────────────────────────────
