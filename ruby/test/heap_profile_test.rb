@@ -219,6 +219,17 @@ claim "a profile that cannot be written is one clear line, and nothing is left o
     end
     p Dir.children("full")
   RUBY
+  # A link of the system's: where it is /dev/stdout, a file in its place would be everybody's.
+  ruby_prints("profile=/proc/self/fd/N: it is there and is no file\n0\n", <<~'RUBY')
+    GC.config(profile: "on")
+    file = File.open("out", "w")
+    begin
+      GC.config(profile: "/proc/self/fd/#{file.fileno}")
+    rescue ArgumentError => error
+      puts error.message.sub(/\d+/, "N")
+    end
+    puts file.size
+  RUBY
   finished = ruby('GC.config(profile: "early.heap")')
   check(finished.err.include?("nothing has been sampled")) { finished.describe }
 end
