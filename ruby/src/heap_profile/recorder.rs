@@ -257,6 +257,7 @@ impl Recorder {
     /// Goes on with this empty image, in a forked child. Takes no memory.
     pub(super) fn begin_in_child(&mut self, empty: Mapped) {
         self.mapped = empty;
+        self.marked_in_full = 0;
         match self.is_sampling {
             true => self.begin(self.intervals.period_bytes),
             false => self.forget_all(),
