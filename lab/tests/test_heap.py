@@ -106,13 +106,13 @@ def test_the_dead_are_counted_by_their_age():
     assert [r.died for r in profile.by_age(resolved(program))] == [2, 0, 0, 4, 0, 0, 0, 0]
 
 
-def test_where_the_table_of_sites_was_full_the_rest_is_one_line(ashlar, tmp_path):
+def test_where_the_tables_were_full_the_rest_is_one_line(ashlar, tmp_path):
     content = bytearray(busy().write())
     sites = struct.unpack_from("<Q", content, 128 + 3 * 24)[0]
     struct.pack_into("<Qdd", content, sites + 16, 7, 7000.0, 7e6)
     (tmp_path / "full.heap").write_bytes(content)
     shown = ashlar("heap", "full.heap").stdout
-    assert "(others: the table of sites was full)" in shown and "warning: 7 samples are of lines for which" in shown
+    assert "(others: the tables were full)" in shown and "warning: 7 samples are of lines for which" in shown
 
 
 # ── How sure a figure is ───────────────────────────────────────────────────
@@ -437,6 +437,13 @@ def test_a_file_that_is_no_whole_profile_gets_one_line(here, tmp_path, content, 
         done = here(*arguments)
         assert done.returncode == 2 and complaint in done.stderr and done.stderr.count("\n") == 1 and done.stdout == ""
     assert [p.name for p in tmp_path.iterdir()] == ["x.heap"]
+
+
+def test_a_large_file_that_is_no_profile_is_not_read(tmp_path):
+    with (tmp_path / "app.dump").open("wb") as file:
+        file.truncate(1 << 40)
+    with pytest.raises(BadInput, match="is no heap profile"):
+        image.read_file(tmp_path / "app.dump")
 
 
 @pytest.mark.parametrize(("arguments", "complaint"), [

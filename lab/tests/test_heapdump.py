@@ -5,6 +5,8 @@ import json
 import os
 import re
 import shutil
+import subprocess
+import sys
 import tracemalloc
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
@@ -13,7 +15,7 @@ import pytest
 
 from ashlar import cli
 from ashlar.errors import BadInput
-from ashlar.retained import analyser, command, picture
+from ashlar.retained import analyser, command, content, picture
 
 pytestmark = pytest.mark.skipif(not (shutil.which("cargo") or shutil.which("cargo", path=str(Path.home() / ".cargo" / "bin"))),
                                 reason="Rust's cargo builds the program that reads dumps")
@@ -115,6 +117,27 @@ def test_a_file_may_have_any_name(ashlar, dump, tmp_path):
     assert (tmp_path / os.fsdecode(b"caf\xe9-retained.md")).exists()
     done = ashlar("retained", name, "--why", os.fsdecode(b"caf\xe9"))
     assert done.returncode == 2 and done.stderr.startswith("ashlar: caf\ufffd: no class of this name") and done.stderr.count("\n") == 1
+
+
+def test_a_dump_may_come_through_a_descriptor_of_the_shell(tmp_path, dump):
+    """As <(zcat app.dump.gz) gives it."""
+    for text in ('exec "$0" -m ashlar retained <(cat "$1")', 'exec "$0" -m ashlar retained /dev/fd/3 3<"$1"'):
+        done = subprocess.run(["bash", "-c", text, sys.executable, dump], cwd=tmp_path, capture_output=True, text=True, timeout=60)
+        assert done.returncode == 0 and "Hash at 0x3000 keeps 105 KiB" in done.stdout, done.stderr
+
+
+def branch(label, retained_bytes, *below):
+    return {"label": label, "objects": 1, "shallow_bytes": 40, "retained_bytes": retained_bytes, "below": list(below)}
+
+
+def test_the_rows_of_the_tree_are_the_branches_that_retain_most():
+    chain = branch("deep", 500)
+    for depth in range(80):
+        chain = branch(f"deep {depth}", 501 + depth, chain)
+    rows, left_out = content._largest_branches([chain, branch("wide", 550, branch("in it", 550)), branch("small", 400)], 1000)
+    labels = [row[0] for row in rows]
+    assert len(rows) == 60 and left_out == 24
+    assert labels[:2] == ["deep 79", "· deep 78"] and labels[-2:] == ["wide", "· in it"] and labels[-3].endswith("deep 22")
 
 
 def test_a_map_takes_no_more_memory_for_more_blocks():

@@ -397,6 +397,14 @@ def test_a_process_without_ashlar_is_named(ashlar):
     assert done.returncode == 2 and f"process {other.pid} (sleep) has no heap of Ashlar's" in done.stderr and done.stderr.count("\n") == 1
 
 
+def test_a_file_that_the_system_lacks_is_named_and_the_process_is_not_said_to_be_gone(monkeypatch):
+    def lacking(path, *_):
+        raise FileNotFoundError(2, "No such file or directory", path)
+    monkeypatch.setattr(process.os, "open", lacking)
+    with pytest.raises(BadInput, match=rf"cannot read the memory of process {os.getpid()} \(.*\): this system has no /proc/{os.getpid()}/mem, which"):
+        process.Process(os.getpid())
+
+
 def test_a_process_that_may_not_be_read_is_named(monkeypatch):
     def refuse(*_):
         raise PermissionError(13, "Permission denied")

@@ -53,6 +53,7 @@ def test_it_runs_from_where_it_was_installed(tmp_path):
     (tmp_path / "a.heap").write_bytes(busy().write())
     done = subprocess.run([sys.executable, "-I", tmp_path / "linked", "heap", tmp_path / "a.heap"], capture_output=True, text=True, timeout=60)
     assert done.returncode == 0 and "cache.rb:12 Cache#put" in done.stdout, done.stderr
+    assert not list(tmp_path.rglob("*.pyc"))  # which no package would know of when it is removed
 
 
 def test_what_it_starts_is_found_where_it_was_installed(tmp_path, monkeypatch):

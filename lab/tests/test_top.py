@@ -14,8 +14,9 @@ from heap_image import busy, publish
 from prometheus_client import parser as older_format
 from prometheus_client.openmetrics import parser as openmetrics_format
 
+from ashlar import cli
 from ashlar.errors import BadInput
-from ashlar.heap import openmetrics, top
+from ashlar.heap import command, openmetrics, top
 
 GIVEN = dict(live_bytes=200 * 2 ** 20, cell_bytes=120 * 2 ** 20, payload_bytes=80 * 2 ** 20, cell_block_bytes=150 * 2 ** 20, hole_bytes=30 * 2 ** 20,
              spare_bytes=4 * 2 ** 20, allocated_bytes=10 * 2 ** 30, allocated_objects=10 ** 8, collector_ns=5 * 10 ** 8)
@@ -60,6 +61,49 @@ def test_rates_are_of_the_interval_between_two_writings(program):
     found = top.rates(top.read(os.getpid()), before)
     assert found.seconds == pytest.approx(2)
     assert (found.allocated_bytes_per_s, found.objects_per_s, found.full_per_s) == (pytest.approx(50 * 2 ** 20), pytest.approx(2000), pytest.approx(0.5))
+
+
+# What four polls see of a program that uses a quarter of a core: before the third a collection of 50 ms is over, and the image is written.
+POLLS = [dict(cpu_s=10.0), dict(cpu_s=10.25), dict(cpu_s=10.5, written=2), dict(cpu_s=10.75)]
+
+
+@pytest.fixture
+def polled(program, monkeypatch):
+    """Makes the next poll see what it is to see; returns whether there is one."""
+    waiting, cpu_s = iter(POLLS), [0.0]
+    real = top.processes.stat
+
+    def happens():
+        if not (what := next(waiting, None)):
+            return False
+        cpu_s[0] = what["cpu_s"]
+        if "written" in what:
+            change(program, what["written"], collector_ns=GIVEN["collector_ns"] + 50 * 10 ** 6)
+        return True
+
+    monkeypatch.setattr(top.processes, "stat", lambda pid: real(pid)._replace(cpu_s=cpu_s[0]))
+    return happens
+
+
+def shares(shown):
+    """The first line is of the time since the start."""
+    return re.findall(r"collector +([\d.]+) % of the CPU time", shown)[1:]
+
+
+def test_the_collector_s_share_is_of_the_cpu_time_between_two_writings(polled, monkeypatch, capsys):
+    monkeypatch.setattr(command, "_moments", lambda every: iter(polled, False))
+    command.top(cli._parser()[0].parse_args(["top", str(os.getpid()), "--every", "1"]))
+    assert shares(capsys.readouterr().out) == ["0.0", "10.0", "0.0"]
+
+
+def test_so_it_is_in_a_terminal_where_it_stays_until_something_new_is_written(polled, monkeypatch, capsys):
+    def sleep(_):
+        if not polled():
+            raise KeyboardInterrupt
+    polled()
+    monkeypatch.setattr(top.time, "sleep", sleep)
+    top.watch(os.getpid(), 1)
+    assert shares(capsys.readouterr().out) == ["0.0", "10.0", "10.0"]
 
 
 def test_nothing_new_written_is_a_rate_of_nothing(program):
@@ -159,6 +203,15 @@ def test_a_file_is_replaced_whole_again_and_again(program, tmp_path):
     assert len(seen) >= 4 and [p.name for p in tmp_path.iterdir()] == ["ashlar.prom"]
 
 
+def test_where_no_process_may_be_read_one_line_says_so_once(monkeypatch, capsys, tmp_path):
+    monkeypatch.setattr(top, "read_all", lambda pids: [])
+    monkeypatch.setattr(command, "_moments", lambda every: iter(range(3)))
+    command.top(cli._parser()[0].parse_args(["top", "--form", "openmetrics", "--output", str(tmp_path / "a.prom"), "--every", "15"]))
+    said = capsys.readouterr()
+    assert said.out == "" and said.err.startswith("ashlar: no process that this user may read has live numbers; start it with") and said.err.count("\n") == 1
+    assert (tmp_path / "a.prom").read_text().endswith("# EOF\n")
+
+
 # ── Bad input ──────────────────────────────────────────────────────────────
 
 @pytest.mark.parametrize(("arguments", "complaint"), [
@@ -169,6 +222,7 @@ def test_a_file_is_replaced_whole_again_and_again(program, tmp_path):
     (("top", "--output", "x"), "--output names a file for --form openmetrics"),
     (("top", "--form", "openmetrics", "--output", "/no/such/folder/x.prom"), "cannot write /no/such/folder/x.prom: No such file"),
     (("top", "--form", "openmetrics", "--output", "/dev/full"), "cannot write /dev/full: No space left"),
+    (("top", "--form", "openmetrics", "--output", ""), "cannot write .: Is a directory; name a writable place"),
 ])
 def test_bad_input_gets_one_line_status_2_and_leaves_nothing(ashlar, tmp_path, arguments, complaint):
     done = ashlar(*arguments)

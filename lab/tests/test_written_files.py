@@ -2,6 +2,9 @@
 
 import os
 import stat
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 from conftest import two_variants
@@ -106,6 +109,21 @@ def test_a_file_that_stands_where_a_pipe_stood_is_not_written_to(tmp_path, monke
     with pytest.raises(BadInput, match="cannot write"):
         files.put(tmp_path / "place", "secret")
     assert (tmp_path / "place").read_text() == "theirs"
+
+
+@pytest.mark.parametrize("name", ["/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"])
+def test_a_descriptor_that_leads_to_a_file_is_written_to_and_the_system_s_link_stays(tmp_path, name):
+    """The names are links, and a file in place of /dev/stdout would be everybody's: not tried at the real place where the folder can be written to."""
+    written = "import pathlib; from ashlar import files, forms; print('before'); files.put(pathlib.Path(a := %r), 'text'); forms.write(0, ['json'], {'json': {'.json': str}}, a)"
+    guard = "from ashlar import files; files.begin_beside = files.os.replace = lambda *_: files.os._exit(7); "
+    with (tmp_path / "out").open("wb") as out:
+        subprocess.run([sys.executable, "-c", guard + written % name], stdout=out, check=True)
+    assert (tmp_path / "out").read_text() == "before\ntext0" and os.path.islink("/dev/stdout")
+
+
+@pytest.mark.parametrize("name", ["/dev/fd/", "/dev/fd/-1", "/dev/fd/3/4", "/tmp/dev/fd/3", "fd/3", "/dev/stdout.json"])
+def test_only_names_of_descriptors_stand_for_one(name):
+    assert files.own_descriptor(Path(name)) is None
 
 
 # ── Images ─────────────────────────────────────────────────────────────────

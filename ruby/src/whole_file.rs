@@ -115,6 +115,21 @@ pub(crate) fn c_string(text: &OsStr) -> io::Result<CString> {
     CString::new(text.as_bytes()).map_err(|_| io::Error::from_raw_os_error(libc::EINVAL))
 }
 
+/// The descriptor of this process that a path names. Such a path is a link of the system's, also where the descriptor
+/// is a file's, and no place for another file.
+pub(crate) fn own_descriptor(path: &Path) -> Option<libc::c_int> {
+    match path.to_str()? {
+        "/dev/stdout" => Some(1),
+        "/dev/stderr" => Some(2),
+        path => {
+            let number = path
+                .strip_prefix("/dev/fd/")
+                .or_else(|| path.strip_prefix("/proc/self/fd/"));
+            number?.parse().ok().filter(|number| *number >= 0)
+        }
+    }
+}
+
 /// The system's message without its error number.
 pub(crate) fn reason(error: &io::Error) -> String {
     let text = error.to_string();
@@ -179,6 +194,23 @@ mod tests {
         assert_eq!(fs::read(&other).unwrap(), b"precious");
         assert!(!folder.join("nothing-there").exists());
         fs::remove_dir_all(folder).unwrap();
+    }
+
+    #[test]
+    fn only_names_of_descriptors_stand_for_one() {
+        let number = |path: &str| own_descriptor(Path::new(path));
+        assert_eq!(number("/dev/stdout"), Some(1));
+        assert_eq!(number("/dev/fd/17"), Some(17));
+        assert_eq!(number("/proc/self/fd/3"), Some(3));
+        for path in [
+            "/dev/fd/",
+            "/dev/fd/-1",
+            "/dev/fd/3/4",
+            "/tmp/dev/fd/3",
+            "fd/3",
+        ] {
+            assert_eq!(number(path), None, "{path}");
+        }
     }
 
     #[test]

@@ -219,6 +219,17 @@ claim "a profile that cannot be written is one clear line, and nothing is left o
     end
     p Dir.children("full")
   RUBY
+  # A link of the system's: where it is /dev/stdout, a file in its place would be everybody's.
+  ruby_prints("profile=/proc/self/fd/N: it is there and is no file\n0\n", <<~'RUBY')
+    GC.config(profile: "on")
+    file = File.open("out", "w")
+    begin
+      GC.config(profile: "/proc/self/fd/#{file.fileno}")
+    rescue ArgumentError => error
+      puts error.message.sub(/\d+/, "N")
+    end
+    puts file.size
+  RUBY
   finished = ruby('GC.config(profile: "early.heap")')
   check(finished.err.include?("nothing has been sampled")) { finished.describe }
 end
@@ -250,6 +261,55 @@ claim "forked children have profiles of their own, which begin with nothing in t
   check(shared[0] > 700_000 && shared[1..] == [0, 0]) { shared.inspect }
   check(mine[0] < 100_000 && mine[1].between?(300_000, 1_000_000) && mine[2] > 800_000) { mine.inspect }
   check([first, second].all? { _1.started_unix_ns > parent.started_unix_ns }) { "children have started with their parent" }
+end
+
+claim "what a forked child's numbers count begins with the child, and what they measure is there from the start", only: "ashlar" do
+  finished = ruby(<<~'RUBY', env: { "ASHLAR_PROFILE" => "it.heap", "ASHLAR_PROFILE_BYTES" => "4KiB" })
+    def mine = Array.new(5_000) { "m" * 500 }
+    $kept = Array.new(5_000) { "k" * 500 }
+    500_000.times { "junk" * 20 }
+    6.times { GC.start }
+    pids = [fork { }, fork { $mine = mine; 3.times { GC.start } }]
+    pids.each { Process.wait(_1); abort $?.inspect unless $?.success? }
+    puts pids
+  RUBY
+  check(finished.ok?) { finished.describe }
+  parent, idle, busy = ["it.heap", *finished.out.lines.map { "it.heap.#{_1.to_i}" }].map { HeapImage.read(File.join(folder, _1)) }
+  counts = [8, 9, 10, 11, 12, 13, 14, 15, 16, 25]
+  told = [parent, idle, busy].map { _1.numbers.values_at(*counts) }
+  check(told[1].zip(told[0]).all? { |child, parent| child <= parent / 3 }) { told.inspect }
+  check(told[2].zip(told[0]).first(3).all? { |child, parent| child <= parent / 3 }) { told.inspect } # times differ from run to run
+  check([idle, busy].all? { _1.numbers[0] > 2_000_000 }) { "the child has what its parent kept" }
+  check_equal([3, 0], [busy.numbers[25], idle.numbers[25]])
+  check_equal([busy.numbers.values_at(10, 11).sum, 0], [busy, idle].map(&:full_collection))
+  found, since = busy.found_live_and_made_since("Object#mine")
+  check(found > 100 && since.zero?) { [found, since].inspect }
+end
+
+claim "a full collection that marks during a fork is the child's first, and is not said to find live what the child makes meanwhile", only: "ashlar" do
+  finished = ruby(<<~'RUBY', env: { "ASHLAR_PROFILE" => "it.heap", "ASHLAR_PROFILE_BYTES" => "1KiB", "ASHLAR_SLICE_US" => "100", "RUBY_GC_HEAP_OLDOBJECT_LIMIT_FACTOR" => "0.9" })
+    def junk = 5.times { "junk" * 20 }
+    $kept = Array.new(100_000) { "kept" * 8 }
+    GC.start
+    full = GC.stat(:major_gc_count)
+    $kept << "kept" * 20 until GC.stat(:major_gc_count) > full && GC.latest_gc_info(:state) == :marking
+    child = fork do
+      before = GC.count - 1
+      abort "it is over" unless GC.latest_gc_info(:state) == :marking
+      junk while GC.latest_gc_info(:state) == :marking
+      GC.disable # the next one may have begun
+      1_000.times { junk }
+      GC.config(profile: "child.heap")
+      puts GC.count - before
+    end
+    Process.wait(child)
+    abort $?.inspect unless $?.success?
+  RUBY
+  check(finished.ok?) { finished.describe }
+  image = HeapImage.read(File.join(folder, "child.heap"))
+  check_equal([finished.out.to_i] * 2, [image.numbers.values_at(10, 11).sum, image.full_collection])
+  found_live, made_since = image.found_live_and_made_since("Object#junk")
+  check(found_live < 10 && made_since > 100) { [found_live, made_since].inspect }
 end
 
 claim "a file of the program that has got the live image's number is not closed in a child", only: "ashlar" do

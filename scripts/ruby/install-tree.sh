@@ -14,6 +14,26 @@ install_tree() (
     tar -C "$2" --no-same-owner --no-overwrite-dir -xf -
 )
 
+# remove_others FROM TO: what is in a folder that is ours alone and not in the tree: of an earlier version, or compiled by another Python.
+remove_others() {
+  local name
+  while IFS= read -r -d '' name; do
+    [[ -e $1/$name || -L $1/$name ]] || rm -df -- "$2/$name"
+  done < <(find "$2/" -mindepth 1 -depth -printf '%P\0')
+}
+
+# remove_older_defaults FROM TO: a default gem has the version whose files are installed, and no other. Ruby's own installation
+# (tool/rbinstall.rb) removes the specifications of an earlier patch release as well.
+remove_older_defaults() {
+  local new name old
+  for new in "$1"/lib/ruby/gems/*/specifications/default/*-*.gemspec; do
+    name=${new#"$1/"}
+    for old in "$2/${name%-*}"-[0-9]*.gemspec; do
+      [[ -e $1/${old#"$2/"} ]] || rm -f -- "$old"
+    done
+  done
+}
+
 # missing_in FROM TO: what is copied, a name and a zero each: all but the folders that exist.
 missing_in() {
   local name

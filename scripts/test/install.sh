@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# What an installation promises of owners and modes (scripts/ruby/install-tree.sh): with a tree
+# What an installation promises of owners and modes, and of what an earlier one left (scripts/ruby/install-tree.sh): with a tree
 # and a place that were made to be awkward. As root also with the tree and the place of others.
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -95,6 +95,40 @@ is 'a place that is not there is made' "755 $me opt
 755 $me opt/ruby/share" "$(modes "$to" opt opt/ruby opt/ruby/bin opt/ruby/share)"
 (umask 002 && install_tree "$from" "$to/opt/ruby")
 is 'again, with another umask' "755 $me opt/ruby/bin/ruby" "$(modes "$to" opt/ruby/bin/ruby)"
+
+# gemspecs FOLDER NAME...: these default gems' specifications.
+gemspecs() {
+  local name folder=$1/lib/ruby/gems/3.4.0/specifications/default
+  shift
+  mkdir -p "$folder"
+  for name; do echo "$name" >"$folder/$name.gemspec"; done
+}
+
+rm -rf "$from" "$to"
+gemspecs "$from" uri-1.0.4 net-http-0.6.0 psych-5.2.2
+gemspecs "$to" uri-1.0.3 net-http-0.6.0 net-http-persistent-4.0.5 net-protocol-0.2.2 psych-5.2.2.beta1
+mkdir -p "$to/lib/ruby/gems/3.4.0/specifications"
+touch "$to/lib/ruby/gems/3.4.0/specifications/uri-1.1.0.gemspec"
+install_tree "$from" "$to"
+remove_older_defaults "$from" "$to"
+is 'a default gem has one version, and gems of others stay' 'default
+default/net-http-0.6.0.gemspec
+default/net-http-persistent-4.0.5.gemspec
+default/net-protocol-0.2.2.gemspec
+default/psych-5.2.2.gemspec
+default/uri-1.0.4.gemspec
+uri-1.1.0.gemspec' "$(find "$to/lib/ruby/gems/3.4.0/specifications" -mindepth 1 -printf '%P\n' | LC_ALL=C sort)"
+
+rm -rf "$from" "$to"
+mkdir -p "$from/__pycache__" "$to/__pycache__" "$to/gone/__pycache__"
+touch "$from/cli.py" "$from/__pycache__/cli.cpython-313.pyc" "$to/cli.py" "$to/__pycache__/cli.cpython-312.pyc" "$to/gone/__pycache__/a b.pyc"
+ln -s nowhere "$from/link"
+install_tree "$from" "$to"
+remove_others "$from" "$to"
+is 'of a folder that is ours alone nothing of an earlier version stays' '__pycache__
+__pycache__/cli.cpython-313.pyc
+cli.py
+link' "$(find "$to" -mindepth 1 -printf '%P\n' | LC_ALL=C sort)"
 
 if ((EUID == 0)) && command -v setpriv >/dev/null; then
   awkward_tree

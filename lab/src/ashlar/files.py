@@ -3,6 +3,7 @@
 import contextlib
 import errno
 import os
+import re
 import secrets
 import stat
 import sys
@@ -35,7 +36,7 @@ def check_can_write(base: Path) -> None:
 
 
 def put(path: Path, content: str | bytes | Iterator[str], private: bool = False, named: str = "", option: str = "--output") -> Path:
-    """In place of a file at once; into a device or a pipe as it is. What is private, because it tells of a program's heap, only this
+    """In place of a file at once; into a device, a pipe or a descriptor of this process as it is. What is private, because it tells of a program's heap, only this
     user may read. A link that stands at `path` is replaced, not followed. A complaint calls the file `named`, and names the `option` that chose it."""
     device = is_device(path)
     partial = path
@@ -60,12 +61,17 @@ def put(path: Path, content: str | bytes | Iterator[str], private: bool = False,
 
 def begin_beside(path: Path, mode: int) -> tuple[Path, int]:
     """A new file beside `path` under a name that nobody can guess, and so has not put anything at; the umask takes from `mode`."""
+    if not path.name:
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
     partial = path.with_name(f".ashlar-{secrets.token_hex(16)}.part")
     return partial, os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, mode)
 
 
 def _open_device(path: Path) -> int:
-    """In a folder of all users another one may have put something else there since `is_device` was asked."""
+    """In a folder of all users another one may have put something else there since `is_device` was asked. A descriptor is this process's own."""
+    if (own := own_descriptor(path)) is not None:
+        sys.stdout.flush()
+        return os.dup(own)
     descriptor = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
     found = os.fstat(descriptor)
     refused = ("it is a file by now" if stat.S_ISREG(found.st_mode)
@@ -77,12 +83,23 @@ def _open_device(path: Path) -> int:
 
 
 def is_device(path: Path) -> bool:
-    """Whether something stands there that is neither a file nor a folder."""
+    """Whether something stands there that is neither a file nor a folder, or a link of the system's to a descriptor, which may be a file's."""
+    if own_descriptor(path) is not None:
+        return True
     try:
         mode = path.stat().st_mode
     except OSError:
         return False
     return not stat.S_ISREG(mode) and not stat.S_ISDIR(mode)
+
+
+_OWN_DESCRIPTOR = re.compile(r"/(?:dev|proc/self)/fd/([0-9]{1,9})")
+
+
+def own_descriptor(path: Path) -> int | None:
+    """The descriptor of this process that a path names."""
+    found = _OWN_DESCRIPTOR.fullmatch(str(path))
+    return int(found[1]) if found else {"/dev/stdin": 0, "/dev/stdout": 1, "/dev/stderr": 2}.get(str(path))
 
 
 def to_standard_output(content: str | bytes) -> None:

@@ -93,12 +93,15 @@ def _children(pid: int) -> list[int]:
 
 @contextlib.contextmanager
 def reading(pid: int, what: str, *, gone: str, refused: str) -> Iterator[None]:
-    """What goes wrong when a process is read becomes one line: `what` may not be read, and what to do about that, and about a process that is gone."""
+    """What goes wrong when a process is read becomes one line: `what` may not be read, and what to do about that, and about a process that is gone. Some
+    systems lack files of processes that are there."""
     try:
         yield
     except PermissionError:
         raise BadInput(f"not allowed to read {what} {pid} ({name_of(pid)}); {refused}") from None
-    except (FileNotFoundError, ProcessLookupError):
+    except (FileNotFoundError, ProcessLookupError) as error:
+        if isinstance(error, FileNotFoundError) and stat(pid):
+            raise BadInput(f"cannot read {what} {pid} ({name_of(pid)}): this system has no {error.filename}, which Linux has from 4.14 on") from None
         raise BadInput(f"there is no process {pid}; {gone}") from None
 
 

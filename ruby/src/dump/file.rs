@@ -17,7 +17,7 @@ use flate2::Compression;
 
 use super::format::Out;
 use crate::size_signal::without_size_signal;
-use crate::whole_file::{nameless, opened, WholeFile};
+use crate::whole_file::{nameless, opened, own_descriptor, WholeFile};
 
 /// How many bytes are passed on at once.
 const PIECE_BYTES: usize = 64 << 10;
@@ -60,7 +60,7 @@ impl DumpFile {
     /// comes.
     pub(super) fn open(&mut self) -> io::Result<()> {
         let (path, folder) = (os_path(&self.path), self.spool_folder.as_path());
-        self.sink = Some(match descriptor(path) {
+        self.sink = Some(match own_descriptor(path) {
             Some(number) => Sink::Stream(Stream::new(duplicate(number)?, folder)?),
             None if fs::metadata(path).is_ok_and(|found| !found.is_file()) => {
                 Sink::Stream(Stream::new(open_stream(&self.path)?, folder)?)
@@ -156,20 +156,6 @@ fn os_path(path: &CStr) -> &Path {
     Path::new(OsStr::from_bytes(path.to_bytes()))
 }
 
-/// The descriptor of this process that a path names.
-fn descriptor(path: &Path) -> Option<libc::c_int> {
-    match path.to_str()? {
-        "/dev/stdout" => Some(1),
-        "/dev/stderr" => Some(2),
-        path => {
-            let number = path
-                .strip_prefix("/dev/fd/")
-                .or_else(|| path.strip_prefix("/proc/self/fd/"));
-            number?.parse().ok().filter(|number| *number >= 0)
-        }
-    }
-}
-
 /// A duplicate of a descriptor, which the program keeps.
 fn duplicate(number: libc::c_int) -> io::Result<File> {
     // SAFETY: any number may be asked for; the new file belongs to this function alone.
@@ -218,22 +204,5 @@ mod tests {
         let opened = open_stream(&name);
         fs::remove_file(&path).unwrap();
         assert_eq!(opened.unwrap_err().raw_os_error(), Some(libc::EPERM));
-    }
-
-    #[test]
-    fn only_names_of_descriptors_stand_for_one() {
-        let number = |path: &str| descriptor(Path::new(path));
-        assert_eq!(number("/dev/stdout"), Some(1));
-        assert_eq!(number("/dev/fd/17"), Some(17));
-        assert_eq!(number("/proc/self/fd/3"), Some(3));
-        for path in [
-            "/dev/fd/",
-            "/dev/fd/-1",
-            "/dev/fd/3/4",
-            "/tmp/dev/fd/3",
-            "fd/3",
-        ] {
-            assert_eq!(number(path), None, "{path}");
-        }
     }
 }

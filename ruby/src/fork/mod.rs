@@ -6,7 +6,7 @@
 //! | helper threads | ended before the fork, started again when needed |
 //! | forking itself | one thread at a time, from the first lock to the last; that thread may fork again in the middle |
 //! | block allocator, payload pool, the tables' memory, list of caches | locked across the fork |
-//! | the heap profile: target, start, image, recorder | locked across the fork; begun again ([`heap_profile::begin_in_child`]) |
+//! | the heap profile: target, start, image, recorder | locked across the fork; begun again ([`heap_profile::begin_in_child`]), and so are its counts ([`heap_profile::begin_numbers_in_child`]) |
 //! | caches of other threads | given back, with their free pieces, once the parent's blocks are known as such. A program without Ruby knows none, and gives them back at once. A child of Ruby that Ruby has not forked keeps them unused |
 //! | jobs that another thread was running, and which thread that was | forgotten: the child's thread runs the rest |
 //! | walks of other threads | ended, so that cells move again |
@@ -66,7 +66,7 @@ extern "C" fn ashlar_begin_child(collector: Held, thread: Value, runner: &mut Va
     caches.give_back_those_of_parent();
     drop(caches);
     collector.begin_in_child();
-    heap_profile::note_numbers_in_child(&collector);
+    heap_profile::begin_numbers_in_child(&collector);
     code_cache::begin_in_child();
     if *runner != 0 && *runner != thread {
         *runner = 0;

@@ -13,7 +13,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use super::image::Written;
 use super::recorder::{recorder, unix_ns, Recorder, RECORDER};
 use crate::spare_memory::with_spare;
-use crate::whole_file::{c_string, reason, WholeFile};
+use crate::whole_file::{c_string, own_descriptor, reason, WholeFile};
 
 /// Where the profile is written when the process ends. All of this is prepared in advance,
 /// because nothing may be allocated in a crash.
@@ -144,7 +144,7 @@ pub(super) fn write_at_the_end(given: &OsStr) -> Result<(), String> {
 
 /// Whether there is something at `path` that a file must not replace.
 fn is_something_else(path: &Path) -> bool {
-    fs::metadata(path).is_ok_and(|data| !data.is_file())
+    own_descriptor(path).is_some() || fs::metadata(path).is_ok_and(|data| !data.is_file())
 }
 
 /// Returns what is at `path`, following links. Allocates nothing.

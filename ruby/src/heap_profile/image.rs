@@ -132,6 +132,11 @@ pub(super) struct Estimate {
 }
 
 impl Estimate {
+    #[cfg(test)]
+    pub(super) fn samples(&self) -> u64 {
+        self.samples
+    }
+
     /// Adds a sample of `bytes`, which was taken with probability `probability`.
     pub(super) fn add(&mut self, bytes: u64, probability: f64) {
         self.samples += 1;
@@ -342,6 +347,11 @@ impl Image {
         self.header.dropped_samples = 0;
         self.header.sampled_since_unix_ns = unix_ns;
         self.header.is_sampling = 1;
+    }
+
+    #[cfg(test)]
+    pub(super) fn dropped_samples(&self) -> u64 {
+        self.header.dropped_samples
     }
 
     pub(super) fn note_dropped(&mut self) {

@@ -1,6 +1,8 @@
 //! The table of live numbers, and how they are counted.
 
-use ashlar_heap::Heap;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use ashlar_heap::{Heap, Scope};
 
 use super::image::{Numbers, NUMBERS};
 use crate::counters::{C, COLLECTOR_NS, MARK_NS, SWEEP_NS};
@@ -36,9 +38,46 @@ static TABLE: [(&str, C); NUMBERS] = [
     ("full_count", C::FULL_COLLECTIONS),
 ];
 
+/// Those that count what was. In a forked child they begin at 0, as its CPU time does.
+const COUNTED: [&str; 10] = [
+    "allocated_objects",
+    "allocated_bytes",
+    "minor_count",
+    "major_count",
+    "collector_ns",
+    "mark_ns",
+    "sweep_ns",
+    "pause_count",
+    "pause_ns",
+    "full_count",
+];
+
+/// What the parent had counted when this process was forked.
+static OF_PARENT: [AtomicU64; NUMBERS] = [const { AtomicU64::new(0) }; NUMBERS];
+
 /// Counts the numbers. All Ractors must be stopped.
 pub(super) fn numbers_of(heap: &Heap<'_, Ruby>) -> Numbers {
-    std::array::from_fn(|index| TABLE[index].1.value(heap))
+    std::array::from_fn(|index| {
+        let of_parent = OF_PARENT[index].load(Relaxed);
+        TABLE[index].1.value(heap).saturating_sub(of_parent)
+    })
+}
+
+/// Begins to count, in a forked child.
+pub(super) fn begin_in_child(heap: &Heap<'_, Ruby>) {
+    // It ends in the child, and is the first collection there.
+    let marking: &[&str] = match heap.marking_scope() {
+        None => &[],
+        Some(Scope::Minor) => &["minor_count"],
+        Some(Scope::Major) => &["major_count"],
+        Some(Scope::Full) => &["major_count", "full_count"],
+    };
+    for ((name, counter), of_parent) in TABLE.iter().zip(&OF_PARENT) {
+        if COUNTED.contains(name) {
+            let counted = counter.value(heap) - u64::from(marking.contains(name));
+            of_parent.store(counted, Relaxed);
+        }
+    }
 }
 
 #[cfg(test)]

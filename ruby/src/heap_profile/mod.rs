@@ -68,8 +68,10 @@ fn begin_image_of_child() {
     }
 }
 
-/// Takes the first numbers of a forked child.
-pub(crate) fn note_numbers_in_child(collector: &Collector) {
+/// Begins the counts of a forked child, and takes its first numbers.
+pub(crate) fn begin_numbers_in_child(collector: &Collector) {
+    live::begin_in_child(&collector.heap);
+    watch::count_collections_anew();
     if KNOBS.has_heap_profile.is_on() {
         note_numbers_now(collector);
     }

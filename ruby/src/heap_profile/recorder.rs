@@ -257,6 +257,7 @@ impl Recorder {
     /// Goes on with this empty image, in a forked child. Takes no memory.
     pub(super) fn begin_in_child(&mut self, empty: Mapped) {
         self.mapped = empty;
+        self.marked_in_full = 0;
         match self.is_sampling {
             true => self.begin(self.intervals.period_bytes),
             false => self.forget_all(),
@@ -307,13 +308,15 @@ impl Recorder {
             Made::Cell { class, flags, .. } => self.class_of(class, flags),
             Made::Payload { .. } => ClassKey::Payload,
         };
-        let stack = self.stack(stack);
-        let site = self.site(SiteKey {
-            stack,
-            class,
-            kind,
-            width_bytes,
-        });
+        let site = match self.stack(stack) {
+            Some(stack) => self.site(SiteKey {
+                stack,
+                class,
+                kind,
+                width_bytes,
+            }),
+            None => kind as u32,
+        };
         self.end_at(address, collection);
         let probability = self.intervals.probability(bytes);
         let sample = Sample {
@@ -331,7 +334,7 @@ impl Recorder {
                 counted.live.add(bytes, probability);
                 insert(&mut image.samples, sample);
             }
-            if !has_room || site < 2 {
+            if !has_room {
                 image.note_dropped();
             }
         });
@@ -384,17 +387,14 @@ impl Recorder {
         ClassKey::Class(number)
     }
 
-    /// Returns the innermost node of the stack. Where there is no room, the inner frames are
-    /// left out.
-    fn stack(&mut self, (frames, lines): (&[Value], &[c_int])) -> u32 {
+    /// Returns the innermost node of the stack, or `None` where there is no room for all of it: an outer line
+    /// has not allocated what an inner one has.
+    fn stack(&mut self, (frames, lines): (&[Value], &[c_int])) -> Option<u32> {
         let mut node = 0;
         for (&value, &line) in frames.iter().zip(lines).rev() {
-            let Some(frame) = self.frame(value) else {
-                break;
-            };
             let key = StackNode {
                 caller: node,
-                frame,
+                frame: self.frame(value)?,
                 line: u32::try_from(line).unwrap_or(0),
             };
             if let Some(&known) = self.stacks.get(&key) {
@@ -405,12 +405,11 @@ impl Recorder {
                 let added = image.take(Growing::Stacks)?;
                 image.stacks[added as usize] = key;
                 Some(added)
-            });
-            let Some(added) = added else { break };
+            })?;
             self.stacks.insert(key, added);
             node = added;
         }
-        node
+        Some(node)
     }
 
     fn frame(&mut self, value: Value) -> Option<u32> {
@@ -422,6 +421,7 @@ impl Recorder {
         Some(added)
     }
 
+    /// Returns the site, or that of all for which there is no room.
     fn site(&mut self, key: SiteKey) -> u32 {
         if let Some(&known) = self.sites.get(&key) {
             return known;
@@ -745,6 +745,7 @@ fn internal_name(bits: u32) -> &'static str {
 
 #[cfg(test)]
 mod tests {
+    use super::super::image::{Site, FRAMES};
     use super::*;
     use crate::refusing_allocator::while_memory_is_refused;
 
@@ -788,6 +789,30 @@ mod tests {
         assert!(recorder.has_nameless());
         recorder.end();
         assert!(recorder.take_nameless().is_none());
+    }
+
+    #[test]
+    fn where_frames_are_used_up_no_outer_line_gets_what_inner_ones_allocate() {
+        const DEEP: usize = 500;
+        const OUTER: Value = 8;
+        let mut recorder = Recorder::new(Mapped::new("", 0).unwrap());
+        recorder.begin(1);
+        let cell = Made::Cell {
+            class: 0x4000,
+            flags: 0,
+            width_bytes: 40,
+        };
+        for stack in 0..FRAMES / DEEP + 2 {
+            let own = |frame: usize| 16 * (stack * DEEP + frame + 1);
+            let frames: Vec<Value> = (0..DEEP).map(own).chain([OUTER]).collect();
+            recorder.add(0x8000 + stack * 64, &cell, (&frames, &[1; DEEP + 1]), 0);
+        }
+        let image = recorder.mapped.read();
+        let outer = image.stacks.iter().position(|node| node.frame != 0);
+        let of_outer = |site: &&Site| site.stack as usize == outer.unwrap();
+        assert_eq!(image.sites.iter().filter(of_outer).count(), 0);
+        assert_eq!(image.sites[0].allocated.samples(), 2);
+        assert_eq!(image.dropped_samples(), 0);
     }
 
     #[test]

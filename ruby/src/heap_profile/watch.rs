@@ -20,7 +20,7 @@ thread_local! {
 
 /// How often sampling has begun.
 static EPOCH: AtomicUsize = AtomicUsize::new(0);
-/// Collections that have been marked.
+/// Collections that this process has marked.
 static COLLECTIONS: AtomicUsize = AtomicUsize::new(0);
 
 const COUNTERS: usize = 1 << 14;
@@ -31,6 +31,11 @@ static COUNTS: [AtomicU8; COUNTERS] = [const { AtomicU8::new(0) }; COUNTERS];
 
 pub(super) fn collections() -> usize {
     COLLECTIONS.load(Relaxed)
+}
+
+/// Begins to count, in a forked child.
+pub(super) fn count_collections_anew() {
+    COLLECTIONS.store(0, Relaxed);
 }
 
 /// Called when a collection has marked.

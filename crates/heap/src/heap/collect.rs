@@ -162,6 +162,11 @@ impl<V: Vm> Heap<'_, V> {
     }
 
     /// The collection in progress.
+    /// The scope of the collection that is marking, if one is.
+    pub fn marking_scope(&self) -> Option<Scope> {
+        self.cycle().map(|cycle| cycle.scope)
+    }
+
     pub(crate) fn cycle(&self) -> Option<Cycle> {
         self.collection.cycle()
     }

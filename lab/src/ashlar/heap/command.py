@@ -95,14 +95,19 @@ def top(asked) -> None:
         raise BadInput("--output names a file for --form openmetrics; the terminal's form is printed")
     pids = [int(pid)] if pid else None
     if form == "openmetrics":
+        has_told = False
         for _ in _moments(None if once else every):
-            openmetrics.put(live.read_all(pids), output)
+            found = live.read_all(pids)
+            openmetrics.put(found, output)
+            if not found and not has_told:
+                say(f"ashlar: {live.NONE}", error=True, flush=True)
+                has_told = True
     elif pids is None:
         say(live.listed(live.read_all(None)))
     elif once or not sys.stdout.isatty():
         before = None
         for _ in _moments(None if once else every):
-            now = live.read(pids[0])
+            now = live.read_again(pids[0], before)
             say(live.text(now, before), flush=True)
             before = now
     else:

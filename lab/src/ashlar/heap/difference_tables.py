@@ -33,7 +33,7 @@ def facts(d: Difference) -> list[str]:
 def warnings(d: Difference) -> list[str]:
     blind = d.blind
     lost = sum(p.image.samples_lost for p in (d.before, d.after))
-    return ([blind[0].upper() + blind[1:]] if blind else []) + ([f"{lost:,} samples found no place in the tables: they are in no figure"] if lost else [])
+    return ([blind[0].upper() + blind[1:]] if blind else []) + ([f"{lost:,} samples found no place in the tables: they are in no figure of live memory"] if lost else [])
 
 
 def table(d: Difference, lines: int) -> Table:

@@ -233,7 +233,10 @@ def _check(image: Image) -> None:
 
 def read_file(path: Path) -> Image:
     try:
-        content = path.read_bytes()
+        with path.open("rb") as file:
+            content = file.read(len(MAGIC))
+            if content == MAGIC:  # a dump of the heap, given by mistake, may be larger than the memory
+                content += file.read()
     except OSError as error:
         raise BadInput(f"cannot read the profile {path}: {error.strerror}; give a file that ASHLAR_PROFILE=FILE wrote, or a process's number") from None
     return parse(str(path), lambda offset, count: content[offset:offset + count])

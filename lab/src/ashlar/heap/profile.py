@@ -13,7 +13,7 @@ from ashlar.heap.image import AGES, Image, Sample
 
 CELL, PAYLOAD = "cell", "payload"
 NOT_RUBY = "(not Ruby)"
-NO_ROOM = "(others: the table of sites was full)"
+NO_ROOM = "(others: the tables were full)"
 _SITES_OF_OVERFLOW = 2
 
 

@@ -26,10 +26,10 @@ def facts(found: Profile) -> list[str]:
 def warnings(found: Profile) -> list[str]:
     image, said = found.image, []
     if image.samples_lost:
-        said.append(f"{image.samples_lost:,} samples found no place in the tables: what they stand for is in no figure")
+        said.append(f"{image.samples_lost:,} samples found no place in the tables: what they stand for is in no figure of live memory")
     full = sum(s.amounts.allocated.samples for s in found.sites if s.stack and s.stack[0].label == profile.NO_ROOM)
     if full:
-        said.append(f"{full:,} samples are of lines for which the table of sites had no room; they are one line here")
+        said.append(f"{full:,} samples are of lines for which the tables had no room; they are one line here")
     if image.torn:
         said.append("the program ended in the middle of a change to the profile: a sample or two may be wrong")
     if found.total.live.samples < 20:

@@ -54,6 +54,13 @@ def read(pid: int) -> Reading:
                    processes.told({}, processes.rollup, pid))
 
 
+def read_again(pid: int, earlier: Reading | None) -> Reading:
+    """The next reading. While nothing new is written it keeps the CPU time of the first reading of the image, which is the nearest to when the numbers
+    were taken: the collector's time between two images is compared with the CPU time between them."""
+    now = read(pid)
+    return now._replace(cpu_s=earlier.cpu_s) if earlier and earlier.image.taken_ns == now.image.taken_ns else now
+
+
 def read_all(pids: Sequence[int] | None) -> list[Reading]:
     """Of these processes, or of all that this user may read; one that ends meanwhile is left out of all, and is an error among these."""
     if pids is not None:
@@ -69,7 +76,7 @@ def rates(now: Reading, before: Reading | None) -> Rates:
     def grown(name: str) -> float:
         return max(now.number(name) - (before.number(name) if before else 0), 0)
 
-    # The numbers are of the moment when they were taken, the CPU time is of the reading.
+    # The numbers are of the moment when they were taken, the CPU time is of the first reading after it.
     since_ns = before.image.taken_ns if before else now.image.started_ns
     seconds = (now.image.taken_ns - since_ns) / 1e9
     if before and seconds <= 0:  # nothing new was written: nothing happened worth writing
@@ -138,9 +145,12 @@ def text(now: Reading, before: Reading | None = None) -> str:
     return "\n".join([heading(now, before), *(f"  {name:16} {value}" for name, value in rows(now, before))])
 
 
+NONE = f"no process that this user may read has live numbers; {image.UNSET}"
+
+
 def listed(readings: Sequence[Reading]) -> str:
     if not readings:
-        return f"no process that this user may read has live numbers; {image.UNSET}"
+        return NONE
     made = [(str(r.pid), r.image.program, amounts.memory(r.number("live_bytes")), amounts.memory(r.rss_bytes),
              f"{amounts.memory(rates(r, None).allocated_bytes_per_s)}/s", f"{100 * rates(r, None).collector_share:.1f} %", amounts.moment(r.image.started_ns / 1e9),
              amounts.setting(r.image.period_bytes) if r.image.sampling else "no") for r in sorted(readings, key=lambda r: r.pid)]
@@ -163,7 +173,7 @@ def watch(pid: int, every_s: float) -> None:
             say((f"\x1b[{drawn}F\x1b[J" if drawn else "") + "\n".join(lines), flush=True, raw=True)
             drawn = len(lines)
             time.sleep(every_s)
-            latest = read(pid)
+            latest = read_again(pid, now)
             is_new = before is None or latest.image.taken_ns != now.image.taken_ns
             before, now = now if is_new else before, latest
     except KeyboardInterrupt:

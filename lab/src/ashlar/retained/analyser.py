@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ashlar.errors import BadInput
+from ashlar.files import own_descriptor
 from ashlar.memory.native import installed, kept
 from ashlar.said import say
 
@@ -42,10 +43,12 @@ def _build(built: Path) -> None:
 
 
 def analyse(file: str, subjects: Sequence[str] = (), blocks: bool = False) -> dict:
-    """What the program tells of a dump; a subject is a class or the address of an object."""
+    """What the program tells of a dump; a subject is a class or the address of an object. A file that is a descriptor of this process is one of the
+    program's as well."""
+    own = own_descriptor(Path(file))
     asked = [part for subject in subjects for part in ("--why", subject)]
     done = subprocess.run([str(program()), file, *asked, *(["--map"] if blocks else [])], stdout=subprocess.PIPE,
-                          stderr=None if sys.stderr.isatty() else subprocess.PIPE, text=True)
+                          pass_fds=() if own is None else (own,), stderr=None if sys.stderr.isatty() else subprocess.PIPE, text=True)
     if done.returncode == 2:
         if done.stderr is None:  # the program has told it on the terminal
             raise SystemExit(2)

@@ -1,6 +1,6 @@
 """What is said and listed of a dump, before it takes a form."""
 
-from itertools import islice
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from ashlar import amounts
@@ -105,18 +105,30 @@ def _tables(told: dict):
     rows = [(f"{i['label']} {i['address']}", amounts.memory(i["shallow_bytes"]), amounts.memory(i["retained_bytes"]), share(i["retained_bytes"], whole), steps(i["path"]))
             for i in told["largest"][:_LARGEST]]
     yield Table("largest", "Objects that retain most", ("object", "own", "retained", "of the heap", "a path from the roots"), tuple(rows))
-    rows = list(_branches(told["tree"]["below"], whole))
-    yield Table("tree", "What keeps what", _KEPT, tuple(rows[:_BRANCHES]),
+    rows, left_out = _largest_branches(told["tree"]["below"], whole)
+    yield Table("tree", "What keeps what", _KEPT, rows,
                 "The dominator tree: if the objects of a line were gone, those below it would be freed. Objects of one class below one line are put together; "
-                "what several lines keep is beside them, not below one of them." + (f" {len(rows) - _BRANCHES} smaller lines are in the JSON." if len(rows) > _BRANCHES else ""))
+                "what several lines keep is beside them, not below one of them." + (f" {left_out} smaller lines are in the JSON." if left_out else ""))
     yield from _memory(told)
 
 
-def _branches(below: list[dict], whole: int, depth: int = 0):
+def _largest_branches(below: list[dict], whole: int) -> tuple[tuple[tuple[str, ...], ...], int]:
+    """The rows of the branches that retain most, each below the one that keeps it, and how many are left out. A branch retains as much as one below
+    it at least, and comes first where both retain the same: what is shown hangs together."""
+    found = list(_branches(below))
+    shown = sorted(sorted(range(len(found)), key=lambda i: -found[i][1]["retained_bytes"])[:_BRANCHES])
+    return tuple(_branch(*found[i], whole) for i in shown), len(found) - len(shown)
+
+
+def _branches(below: list[dict], depth: int = 0) -> Iterator[tuple[int, dict]]:
     for branch in below:
-        yield ("· " * depth + branch["label"], f"{branch['objects']:,}", amounts.memory(branch["shallow_bytes"]), amounts.memory(branch["retained_bytes"]),
-               share(branch["retained_bytes"], whole))
-        yield from _branches(branch["below"], whole, depth + 1)
+        yield depth, branch
+        yield from _branches(branch["below"], depth + 1)
+
+
+def _branch(depth: int, branch: dict, whole: int) -> tuple[str, ...]:
+    return ("· " * depth + branch["label"], f"{branch['objects']:,}", amounts.memory(branch["shallow_bytes"]), amounts.memory(branch["retained_bytes"]),
+            share(branch["retained_bytes"], whole))
 
 
 def _memory(told: dict):
@@ -173,5 +185,6 @@ def _object(asked: str, o: dict, whole: int):
                 tuple(map(_row, o.get("keepers", [])[:-1])),
                 "All paths lead through each of them. With categories of roots alone, several paths lead to it.")
     yield _referrers(asked, o)
-    if rows := tuple(islice(_branches(o.get("below", []), whole), _BRANCHES)):
+    rows, _ = _largest_branches(o.get("below", []), whole)
+    if rows:
         yield Table("below", f"What {asked} keeps", _KEPT, rows)
