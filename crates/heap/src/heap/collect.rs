@@ -161,12 +161,12 @@ impl<V: Vm> Heap<'_, V> {
         self.shared.is_collecting()
     }
 
-    /// The collection in progress.
     /// The scope of the collection that is marking, if one is.
     pub fn marking_scope(&self) -> Option<Scope> {
         self.cycle().map(|cycle| cycle.scope)
     }
 
+    /// The collection in progress.
     pub(crate) fn cycle(&self) -> Option<Cycle> {
         self.collection.cycle()
     }
