@@ -169,9 +169,9 @@ class Store(contextlib.AbstractContextManager):
         return self.runs(f"block BETWEEN 0 AND {int(most / max(1.0, each))} OR id IN (SELECT id FROM run WHERE block < 0 LIMIT {most}) "
                          f"OR id IN (SELECT id FROM run WHERE state != '{OK}' LIMIT {SHOWN_FAILURES_MAX})")
 
-    def told(self) -> set[str]:
-        """Names of the figures that programs reported themselves."""
-        return {name for text, in self._connection.execute("SELECT DISTINCT told FROM run") for name in json.loads(text)}
+    def told(self) -> set[tuple[str, str]]:
+        """(program, name) of the figures that programs reported themselves."""
+        return {(program, name) for program, text in self._connection.execute("SELECT DISTINCT program, told FROM run") for name in json.loads(text)}
 
     def rows(self, blocks: int = 0, with_checks: bool = True) -> Iterable[Row]:
         """What a table needs of every run, in no order; `blocks` is added to the numbers of the blocks."""

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from ashlar_lab.experiment.model import Arm
-from ashlar_lab.store.run import CRASHED, OK, Run
+from ashlar_lab.store.run import CRASHED, OK, TIMED_OUT, Run, same_output
 
 # What repeats from row to row; the first four are the arm.
 REPEATS = ("program", "variant", "value", "role", "state", "reason", "checksum", "machine")
@@ -21,9 +21,9 @@ Row = tuple[int, int, tuple[str | None, ...], dict[str, float]]
 
 class Table:
     """Columns over all runs, ordered by block and position. `arm[i]` is an index into `arms`, `state[i]` into `states`, `machine[i]` into
-    `machines`, `reason[i]` and `checksum[i]` into `reasons` and `checksums`."""
+    `machines`, `reason[i]` and `checksum[i]` into `reasons` and `checksums`. `told` has (program, name) of the figures that programs reported themselves."""
 
-    def __init__(self, rows: Iterable[Row], told: Iterable[str] = ()):
+    def __init__(self, rows: Iterable[Row], told: Iterable[tuple[str, str]] = ()):
         block, position, kind = array("i"), array("i"), array("i")
         kinds: dict[tuple, int] = {}  # what repeats of a row, together: one look-up a row
         parts: dict[tuple[str, ...], tuple[array, array]] = {}
@@ -49,7 +49,7 @@ class Table:
         """The table of these runs, or the one that `Runs` has already."""
         if isinstance(runs, Runs):
             return runs.table
-        return Table(((r.block, r.position, tuple(getattr(r, name) for name in REPEATS), r.metrics) for r in runs), {m for r in runs for m in r.told})
+        return Table(((r.block, r.position, tuple(getattr(r, name) for name in REPEATS), r.metrics) for r in runs), {(r.program, m) for r in runs for m in r.told})
 
     def __len__(self) -> int:
         return len(self.block)
@@ -75,8 +75,8 @@ class Table:
         return self._in(OK)
 
     def answered(self) -> np.ndarray:
-        """Which runs of blocks say how requests went: those of a server that failed, too, whose requests without an answer count."""
-        return self._in(OK, CRASHED)
+        """Which runs of blocks say how requests went: those of a server that failed or was killed, too, whose requests without an answer count."""
+        return self._in(OK, CRASHED, TIMED_OUT)
 
     def _in(self, *states: str) -> np.ndarray:
         return self.measured() & np.array([state in states for state in self.states], bool)[self.state]
