@@ -131,6 +131,25 @@ def test_runs_in_turns_and_others_are_not_compared(ashlar, tmp_path):
     assert done.returncode == 2 and "p has the turns None in one and 0.5 in the other" in done.stderr
 
 
+def test_machines_are_compared_by_name_and_must_be_the_same(ashlar, tmp_path):
+    """Whichever of them a store was begun on."""
+    quick, slow, newer = MACHINE, {**MACHINE, "cpu": "slow"}, {**MACHINE, "cpu": "newer"}
+    experiment, runs = measured(blocks=10)
+    runs = [dataclasses.replace(r, machine=f"m{r.block % 2}") for r in runs]
+
+    def of_fleet(name, begun, *facts):
+        with Store.create(tmp_path / name, experiment, begun) as store:
+            for i, own in enumerate(facts):
+                store.add_machine(f"m{i}", own)
+            store.add(*runs)
+        return tmp_path / name
+
+    first = of_fleet("a.ashlar", quick, quick, slow)
+    assert ashlar("diff", first, of_fleet("b.ashlar", slow, quick, slow)).returncode == 0
+    done = ashlar("diff", first, of_fleet("c.ashlar", quick, quick, newer))
+    assert done.returncode == 2 and "it has another machine called m1: the machines differ in cpu ('slow' against 'newer')" in done.stderr and not done.stdout
+
+
 def test_a_goal_without_a_figure_is_open():
     experiment, runs = measured(programs=("p", "q"), contrasts=(RATIO, AMOUNT), headline=("contrasts",))
     programs = (dataclasses.replace(experiment.programs[0], goals={RATIO.name: 0.9, AMOUNT.name: 0.0}), experiment.programs[1])

@@ -113,11 +113,11 @@ def diff(
     """
     from ashlar_lab.fit.difference import WORSE, differences
     from ashlar_lab.report import difference
-    from ashlar_lab.store.database import read_all, refuse_unknown, refuse_unlike
+    from ashlar_lab.store.database import read_all, refuse_unknown, refuse_unlike_machines
 
     experiment, machine, runs = read_all([first])
     later, machine_second, runs_second = read_all([second])
-    refuse_unlike(machine, machine_second, f"cannot compare {second} with {first}")
+    refuse_unlike_machines(machine, machine_second, f"cannot compare {second} with {first}")
     if other := experiment.other_work(later):
         raise BadInput(f"cannot compare {second} with {first}: {other}; measure the same programs in the same way")
     refuse_unknown(metric, runs, str(first))

@@ -201,6 +201,15 @@ def refuse_unlike(first: dict, second: dict, what: str) -> None:
                            "measure both on one machine")
 
 
+def refuse_unlike_machines(first: dict, second: dict, what: str) -> None:
+    """The same of the machines of two stores, as `read_all` gives them. Where both name theirs, those of one name must be alike."""
+    named, others = (store.get("machines", {}) for store in (first, second))
+    if not (named and others):
+        refuse_unlike(first, second, what)
+    for name in sorted(named.keys() & others.keys()):
+        refuse_unlike(named[name], others[name], f"{what}: it has another machine called {name}")
+
+
 def refuse_unknown(metrics: Sequence[str] | None, runs: Sequence[Run], name: str) -> None:
     """A metric that is asked for is one of runs that succeeded, where any did."""
     table = Table.of(runs)
@@ -221,10 +230,7 @@ def read_all(paths: Iterable[Path]) -> tuple[Experiment, dict, Runs]:
             machines = store.machines()
             if store.experiment().identity() != experiment.identity():
                 raise BadInput(f"{store.path} holds another experiment than the first store; only runs of one experiment merge")
-            if not (named and machines):
-                refuse_unlike(machine, store.machine(), f"cannot merge {store.path}")
-            for name in machines.keys() & named.keys():
-                refuse_unlike(named[name], machines[name], f"cannot merge {store.path}: it has another machine called {name}")
+            refuse_unlike_machines({**machine, "machines": named}, {**store.machine(), "machines": machines}, f"cannot merge {store.path}")
             named = {**named, **machines}
         for before, store in itertools.combinations(stores, 2):
             if store.shares_runs_with(before):
