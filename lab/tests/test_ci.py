@@ -97,6 +97,18 @@ def test_other_output_fails_unless_it_is_ignored(ashlar, project):
     assert ashlar(*arguments, "--ignore-output", *RUN).returncode == 0
 
 
+def test_a_change_that_always_fails_is_not_taken_for_a_wrong_question(ashlar, tmp_path, project):
+    project(0.05)
+    assert ashlar("ci", "--save", "main.ashlar", "--blocks", "1", "-q", *BUILD, *RUN).returncode == 0
+    before = (tmp_path / "main.ashlar").read_bytes()
+    (tmp_path / "source").write_text("raise SystemExit(7)")
+    project.git("commit", "-qam", "broken")
+    done = ashlar("ci", "--baseline", "main.ashlar", "--markdown", "comment.md", "-q", *BUILD, *RUN)
+    assert done.returncode == 1 and "on HEAD: it ended with exit status 7.**" in done.stdout and (tmp_path / "comment.md").read_text() == done.stdout
+    again = ashlar("ci", "--save", "main.ashlar", "-q", *BUILD, *RUN)
+    assert again.returncode == 1 and "nothing is stored in main.ashlar" in again.stderr and (tmp_path / "main.ashlar").read_bytes() == before
+
+
 @pytest.mark.parametrize(("arguments", "complaint"), [
     ((), "nothing to compare with; give --base REVISION"),
     (("--base", "nowhere"), "git knows no revision 'nowhere' here"),
