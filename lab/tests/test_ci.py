@@ -97,6 +97,18 @@ def test_other_output_fails_unless_it_is_ignored(ashlar, project):
     assert ashlar(*arguments, "--ignore-output", *RUN).returncode == 0
 
 
+def test_other_output_than_the_stored_baselines_fails_and_is_not_saved(ashlar, tmp_path, project):
+    project(0.05, "one answer")
+    for more, status in (("-q",), 1), (("--ignore-output",), 0):
+        save = ("ci", "--save", "main.ashlar", "--blocks", "1", *more, *BUILD, *RUN)
+        assert ashlar(*save).returncode == 0
+        before = (tmp_path / "main.ashlar").read_bytes()
+        project(0.05, f"another of {status}")
+        done = ashlar("ci", "--baseline", "main.ashlar", *save[1:])
+        assert done.returncode == status and ("prints something else than before.**" in done.stdout) == bool(status)
+        assert ((tmp_path / "main.ashlar").read_bytes() == before) == bool(status)
+
+
 def test_a_change_that_always_fails_is_not_taken_for_a_wrong_question(ashlar, tmp_path, project):
     project(0.05)
     assert ashlar("ci", "--save", "main.ashlar", "--blocks", "1", "-q", *BUILD, *RUN).returncode == 0

@@ -115,7 +115,9 @@ def broken_in(experiment, *blocks):
 
 @pytest.mark.parametrize(("change", "said"), [({"command": ("true", "b.py")}, "p has the command true in one and true b.py in the other"),
                                               ({"environment": {"A": "1"}}, "p has the environment {} in one and {'A': '1'} in the other"),
-                                              ({"server": Server(0, 100)}, "p has the server None in one and {'port': 0")])
+                                              ({"server": Server(0, 100)}, "p has the server None in one and {'port': 0"),
+                                              ({"ignore_lines": ("took",)}, "p has the ignored output none in one and took in the other"),
+                                              ({"compare_output": False}, "p has the ignored output none in one and all in the other")])
 def test_other_work_under_the_same_name_is_not_compared(ashlar, tmp_path, change, said):
     experiment, runs = measured()
     other = dataclasses.replace(experiment, programs=tuple(dataclasses.replace(p, **change) for p in experiment.programs))
@@ -123,6 +125,15 @@ def test_other_work_under_the_same_name_is_not_compared(ashlar, tmp_path, change
     assert done.returncode == 2 and said in done.stderr and done.stderr.count("\n") == 1 and not done.stdout
     changed = dataclasses.replace(experiment, variants=tuple(dataclasses.replace(v, environment={"BUILD": "2"}) for v in experiment.variants))
     assert ashlar("diff", tmp_path / "a.ashlar", stored(tmp_path / "c.ashlar", changed, runs)).returncode == 0, "what a variant is may change"
+
+
+def test_a_program_that_prints_something_else_is_worse(ashlar, tmp_path):
+    experiment, runs = measured()
+    first, same, other = (stored(tmp_path / f"{i}.ashlar", experiment, [dataclasses.replace(r, checksum=said * 64) for r in runs]) for i, said in enumerate("aab"))
+    done = ashlar("diff", first, other)
+    assert done.returncode == 1 and f"\n{other}: p prints something else than before.\n" in done.stdout
+    assert ashlar("diff", first, same).returncode == 0
+    assert ashlar("diff", first, stored(tmp_path / "ignored.ashlar", experiment, runs)).returncode == 0, "what is not known is not compared"
 
 
 def test_runs_in_turns_and_others_are_not_compared(ashlar, tmp_path):

@@ -91,11 +91,11 @@ def test_an_existing_store_is_never_overwritten(tmp_path):
     assert path.read_text() == "precious" and [p.name for p in tmp_path.iterdir()] == ["s.ashlar"]
 
 
-def stored(path, machine=MACHINE, experiment=None, blocks=2):
+def stored(path, machine=MACHINE, experiment=None, blocks=2, checksum="same"):
     with Store.create(path, experiment or two_variants(), machine) as store:
         for block in range(-1, blocks):
             for variant in ("old", "new"):
-                store.add(make_run(block, "p", variant, None, 1, 1, role="check" if block < 0 else "main", started=f"{path.name} {block}"))
+                store.add(make_run(block, "p", variant, None, 1, 1, role="check" if block < 0 else "main", started=f"{path.name} {block}", checksum=checksum))
     return path
 
 
@@ -126,3 +126,10 @@ def test_unlike_experiments_refuse_to_merge(tmp_path):
     other = stored(tmp_path / "b.ashlar", experiment=two_variants(programs=("p", "q")))
     with pytest.raises(BadInput, match="another experiment"):
         read_all([stored(tmp_path / "a.ashlar"), other])
+
+
+def test_stores_whose_programs_print_different_things_refuse_to_merge(tmp_path):
+    one, two, other, unknown = (stored(tmp_path / f"{i}.ashlar", checksum=said) for i, said in enumerate(("same", "same", "else", None)))
+    assert len(read_all([one, two, unknown])[2]) == 14
+    with pytest.raises(BadInput, match="cannot merge .*2.ashlar: p prints something else than before; only runs that do the same work merge"):
+        read_all([one, two, other])

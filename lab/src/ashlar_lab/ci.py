@@ -19,6 +19,7 @@ from ashlar_lab.options import Judgement
 from ashlar_lab.report import ci as comments
 from ashlar_lab.report import page, units
 from ashlar_lab.store.database import Store, read_all, refuse_unknown, refuse_unlike
+from ashlar_lab.store.table import Table, other_outputs
 
 # What the comment says of the machine.
 _MACHINE = ("cpu", "cpus", "memory gib", "kernel", "libc", "system", "time", "other processes")
@@ -65,6 +66,8 @@ def judge(asked: Judgement) -> int:
         _, here, runs = read_all([path])
         analysis, own = analyse(chosen, runs), contenders[-1].name
         failing = failures(runs, lambda arm: f"{arm.program} on {found[-1].name}" if arm.variant == own else None)
+        if asked.stored:
+            failing += other_outputs(Table.of(before[2]).outputs(), Table.of(runs).outputs()).values()
         if asked.save and not failing:  # whole and at once: an interrupted or broken baseline must not take the place of a good one
             put(asked.save, path.read_bytes())
     if not asked.base and not asked.stored:

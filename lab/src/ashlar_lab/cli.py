@@ -106,7 +106,8 @@ def diff(
     """Compare two stores of one machine, for CI.
 
     Exit status 1 when some interval lies wholly beyond the threshold on the worse side, and its value by more than the baseline
-    differs from itself, or when runs fail in the second store of what never did in the first; 0 otherwise, 2 for bad input.
+    differs from itself, when runs fail in the second store of what never did in the first, or when a program prints something else there;
+    0 otherwise, 2 for bad input.
 
     \b
     ashlar-lab diff main.ashlar branch.ashlar --threshold 0.05
@@ -138,7 +139,8 @@ def ci(asked: Judgement):
     saves measuring the older one, on the same machine, at the price of wider intervals.
 
     Exit status 0 when nothing is shown to be worse, 1 when some interval lies wholly beyond the threshold on the worse side, and its value
-    by more than the baseline differs from itself, or a run of --head fails, 2 for bad input, 3 with --strict when a figure is undecided.
+    by more than the baseline differs from itself, or a run of --head fails or prints something else, 2 for bad input, 3 with --strict when a
+    figure is undecided.
 
     \b
     ashlar-lab ci --base origin/main --build 'make -j2' -- ./program input

@@ -15,7 +15,7 @@ from ashlar.errors import BadInput
 from ashlar.files import put
 from ashlar_lab.experiment.model import Experiment
 from ashlar_lab.store.run import OK, Run
-from ashlar_lab.store.table import REPEATS, Row, Runs, Table
+from ashlar_lab.store.table import REPEATS, Row, Runs, Table, other_outputs
 
 # Raised when a column comes or changes its meaning.
 FORMAT_VERSION = 3
@@ -220,7 +220,7 @@ def refuse_unknown(metrics: Sequence[str] | None, runs: Sequence[Run], name: str
 
 
 def read_all(paths: Iterable[Path]) -> tuple[Experiment, dict, Runs]:
-    """The experiment, machine and runs of one store, or of several of the same experiment and machine; stores that name
+    """The experiment, machine and runs of one store, or of several of the same experiment, output and machine; stores that name
     their machines merge whatever the machines are. Blocks of later stores are numbered on, so that pairing within a block
     stays true. The machine's `machines` has those that runs name."""
     with contextlib.ExitStack() as opened:
@@ -243,4 +243,7 @@ def read_all(paths: Iterable[Path]) -> tuple[Experiment, dict, Runs]:
             own = store.first_runs(SHOWN_MAX // len(stores)) if many else store.runs()
             shown += own if store is stores[0] else [dataclasses.replace(r, block=r.block + offset) for r in own if r.block >= 0]
         table = Table((row for store, offset in zip(stores, offsets) for row in store.rows(offset, store is stores[0])), set().union(*(store.told() for store in stores)))
+        for store, start, end in zip(stores[1:], offsets[1:], offsets[2:]):
+            if other := other_outputs(table.outputs(table.block < offsets[1]), table.outputs((table.block >= start) & (table.block < end))):
+                raise BadInput(f"cannot merge {store.path}: {'; '.join(other.values())}; only runs that do the same work merge")
     return experiment, ({**machine, "machines": named} if named else machine), Runs(shown, table)

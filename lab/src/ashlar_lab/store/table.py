@@ -6,7 +6,7 @@ store it lists only some.
 """
 
 from array import array
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
@@ -81,9 +81,25 @@ class Table:
     def _in(self, *states: str) -> np.ndarray:
         return self.measured() & np.array([state in states for state in self.states], bool)[self.state]
 
+    def outputs(self, of: np.ndarray | None = None) -> dict[str, set[str]]:
+        """Program → the checksums of its good runs, where its output is compared; `of` tells those runs apart that are asked about."""
+        rows = self.good() if of is None else self.good() & of
+        found: dict[str, set[str]] = {}
+        for arm, checksum in np.unique(np.stack([self.arm[rows], self.checksum[rows]], axis=1), axis=0).tolist():
+            if self.checksums[checksum]:
+                found.setdefault(self.arms[arm].program, set()).add(self.checksums[checksum])
+        return found
+
     def counts(self) -> dict[str, int]:
         """Runs by state."""
         return {name: int(n) for name, n in zip(self.states, np.bincount(self.state, minlength=len(self.states)))}
+
+
+def other_outputs(first: Mapping[str, set[str]], second: Mapping[str, set[str]]) -> dict[str, str]:
+    """Of two sets of runs, each as `outputs` gives it: program → a clause, for each program none of whose runs print the same in both. Time and space of
+    other work are no measure."""
+    return {program: f"{program} prints something else than before" for program in sorted(first.keys() & second.keys())
+            if not any(same_output(a, b) for a in first[program] for b in second[program])}
 
 
 def _coded(column: Sequence, of_kind: np.ndarray) -> tuple[list, np.ndarray]:
