@@ -2,9 +2,14 @@
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from conftest import PYTHON
+
+from ashlar_lab import ci
+from ashlar_lab.options import Judgement
+from ashlar_lab.store import database
 
 SLOW = "end = __import__('time').process_time() + {seconds}\nwhile __import__('time').process_time() < end: pass\nprint({says!r})\n"
 
@@ -65,6 +70,18 @@ def test_a_stored_baseline_saves_measuring_it_again(ashlar, tmp_path, project):
     assert two.returncode == 2 and "holds several variants" in two.stderr and two.stderr.count("\n") == 1
     both = ashlar("ci", "--base", "HEAD", "--save", "main.ashlar", *BUILD, *RUN)
     assert both.returncode == 2 and "--save stores one" in both.stderr and both.stderr.count("\n") == 1
+
+
+def test_of_a_large_baseline_all_runs_count(ashlar, tmp_path, project, monkeypatch, capsys):
+    """Those, too, that would not be listed in a report."""
+    project(0.05)
+    assert ashlar("ci", "--save", "main.ashlar", "--blocks", "5", "-q", *BUILD, *RUN).returncode == 0
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(database, "WHOLE_MAX", 3)
+    monkeypatch.setattr(database, "SHOWN_MAX", 1)
+    assert len(database.read_all([tmp_path / "main.ashlar"])[2]) == 1 + 2
+    assert ci.judge(Judgement(command=list(RUN[1:]), stored=Path("main.ashlar"), build=BUILD[1], blocks=5, threshold=2.0, quiet=True)) == 0
+    assert "| no change that matters |" in capsys.readouterr().out
 
 
 def test_a_stored_baseline_is_replaced_by_a_newer_one_that_is_good(ashlar, tmp_path, project):

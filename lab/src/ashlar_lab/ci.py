@@ -10,7 +10,7 @@ from ashlar.files import file_name, put
 from ashlar.said import say
 from ashlar_lab.errors import BaselineFails
 from ashlar_lab.experiment.check import checked
-from ashlar_lab.experiment.model import CHECK, Experiment, Variant
+from ashlar_lab.experiment.model import Experiment, Variant
 from ashlar_lab.fit.analysis import analyse
 from ashlar_lab.fit.difference import UNDECIDED, WORSE, differences, failures, within
 from ashlar_lab.measure import machine, revisions
@@ -79,7 +79,8 @@ def judge(asked: Judgement) -> int:
         refuse_unknown(asked.metric, runs, found[-1].name)
     if asked.stored:
         _refuse_other_work(before[0], chosen, asked.stored)
-        older = [dataclasses.replace(r, variant="head") for r in before[2] if r.role != CHECK]
+        older = before[2]
+        older.table.arms = [arm._replace(variant="head") for arm in older.table.arms]  # its one variant may have another name
         shown, of_base = differences(chosen, older, runs, asked.metric, asked.threshold, False), (analyse(chosen, older), "head")
     else:
         shown, of_base = within(chosen, runs, asked.metric, asked.threshold), (analysis, contenders[0].name)

@@ -176,8 +176,8 @@ class Store(contextlib.AbstractContextManager):
     def rows(self, blocks: int = 0, with_checks: bool = True) -> Iterable[Row]:
         """What a table needs of every run, in no order; `blocks` is added to the numbers of the blocks."""
         chosen = "1" if with_checks else "block >= 0"
-        for block, position, metrics, *repeats in self._connection.execute(f"SELECT block, position, metrics, {', '.join(REPEATS)} FROM run WHERE {chosen}"):
-            yield (block + blocks if block >= 0 else block, position, tuple(repeats), json.loads(metrics))
+        for block, position, load, metrics, *repeats in self._connection.execute(f"SELECT block, position, load, metrics, {', '.join(REPEATS)} FROM run WHERE {chosen}"):
+            yield (block + blocks if block >= 0 else block, position, load, tuple(repeats), json.loads(metrics))
 
 
 def _values(run: Run) -> list:

@@ -15,8 +15,8 @@ from ashlar_lab.store.run import CRASHED, OK, TIMED_OUT, Run, same_output
 
 # What repeats from row to row; the first four are the arm.
 REPEATS = ("program", "variant", "value", "role", "state", "reason", "checksum", "machine")
-# One row of a table as it is read: block, position, REPEATS, metrics.
-Row = tuple[int, int, tuple[str | None, ...], dict[str, float]]
+# One row of a table as it is read: block, position, load, REPEATS, metrics.
+Row = tuple[int, int, float, tuple[str | None, ...], dict[str, float]]
 
 
 class Table:
@@ -24,18 +24,20 @@ class Table:
     `machines`, `reason[i]` and `checksum[i]` into `reasons` and `checksums`. `told` has (program, name) of the figures that programs reported themselves."""
 
     def __init__(self, rows: Iterable[Row], told: Iterable[tuple[str, str]] = ()):
-        block, position, kind = array("i"), array("i"), array("i")
+        block, position, load, kind = array("i"), array("i"), array("d"), array("i")
         kinds: dict[tuple, int] = {}  # what repeats of a row, together: one look-up a row
         parts: dict[tuple[str, ...], tuple[array, array]] = {}
-        for at, (b, p, repeats, metrics) in enumerate(rows):
+        for at, (b, p, before, repeats, metrics) in enumerate(rows):
             block.append(b)
             position.append(p)
+            load.append(before)
             kind.append(kinds.setdefault(repeats, len(kinds)))
             names = tuple(metrics)
             rows_with, values = parts.setdefault(names, (array("i"), array("d")))
             rows_with.append(at)
             values.extend(metrics.values())
         self.block, self.position, of_kind = (np.array(c, np.int32) for c in (block, position, kind))
+        self.load = np.array(load)
         columns = list(zip(*((Arm(*k[:4]), *k[4:]) for k in kinds))) or [()] * 5
         (self.arms, self.arm), (self.states, self.state), (self.reasons, self.reason), (self.checksums, self.checksum), (self.machines, self.machine) = (
             _coded(column, of_kind) for column in columns)
@@ -49,7 +51,7 @@ class Table:
         """The table of these runs, or the one that `Runs` has already."""
         if isinstance(runs, Runs):
             return runs.table
-        return Table(((r.block, r.position, tuple(getattr(r, name) for name in REPEATS), r.metrics) for r in runs), {(r.program, m) for r in runs for m in r.told})
+        return Table(((r.block, r.position, r.load, tuple(getattr(r, name) for name in REPEATS), r.metrics) for r in runs), {(r.program, m) for r in runs for m in r.told})
 
     def __len__(self) -> int:
         return len(self.block)
