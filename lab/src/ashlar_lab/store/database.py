@@ -125,6 +125,9 @@ class Store(contextlib.AbstractContextManager):
         """SHA-256 by path of what travelled to the machines or was checked there; empty for runs on one machine."""
         return json.loads(self._meta("files", "{}"))
 
+    def add_files(self, files: Mapping[str, str]) -> None:
+        self._set_meta("files", json.dumps({**self.files(), **files}))
+
     def _meta(self, key: str, otherwise: str | None = None) -> str:
         row = self._connection.execute("SELECT value FROM meta WHERE key = ?", (key,)).fetchone()
         return row[0] if row or otherwise is None else otherwise
