@@ -56,8 +56,8 @@ def _continued(store: Store, experiment: Experiment, parcel: Parcel) -> Store:
     """A store that is ready to go on elsewhere. What was measured must still be what travels."""
     store.update_experiment(experiment)
     before = store.files()
-    for path in sorted(before.keys() - parcel.digests.keys()):
-        raise BadInput(f"{path} was sent or looked for when {store.path} was begun, and nothing names it now; name it by --ship or --there, or bring it back")
+    if lost := sorted(before.keys() - parcel.digests.keys()):
+        raise BadInput(f"{lost[0]} was sent or looked for when {store.path} was begun, and nothing names it now; name it by --ship or --there, or bring it back")
     for path, digest in parcel.digests.items():
         if before.get(path, digest) != digest:
             raise BadInput(f"{path} has changed since {store.path} was begun (SHA-256 {before[path][:12]}, now {digest[:12]}); "
