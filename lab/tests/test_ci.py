@@ -2,9 +2,14 @@
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from conftest import PYTHON
+
+from ashlar_lab import ci
+from ashlar_lab.options import Judgement
+from ashlar_lab.store import database
 
 SLOW = "end = __import__('time').process_time() + {seconds}\nwhile __import__('time').process_time() < end: pass\nprint({says!r})\n"
 
@@ -67,6 +72,18 @@ def test_a_stored_baseline_saves_measuring_it_again(ashlar, tmp_path, project):
     assert both.returncode == 2 and "--save stores one" in both.stderr and both.stderr.count("\n") == 1
 
 
+def test_of_a_large_baseline_all_runs_count(ashlar, tmp_path, project, monkeypatch, capsys):
+    """Those, too, that would not be listed in a report."""
+    project(0.05)
+    assert ashlar("ci", "--save", "main.ashlar", "--blocks", "5", "-q", *BUILD, *RUN).returncode == 0
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(database, "WHOLE_MAX", 3)
+    monkeypatch.setattr(database, "SHOWN_MAX", 1)
+    assert len(database.read_all([tmp_path / "main.ashlar"])[2]) == 1 + 2
+    assert ci.judge(Judgement(command=list(RUN[1:]), stored=Path("main.ashlar"), build=BUILD[1], blocks=5, threshold=2.0, quiet=True)) == 0
+    assert "| no change that matters |" in capsys.readouterr().out
+
+
 def test_a_stored_baseline_is_replaced_by_a_newer_one_that_is_good(ashlar, tmp_path, project):
     """The line that saves a baseline runs on the main branch again and again."""
     project(0.05)
@@ -95,6 +112,30 @@ def test_other_output_fails_unless_it_is_ignored(ashlar, project):
     failed = ashlar(*arguments, *RUN)
     assert failed.returncode == 1 and "its output differs from the baseline's" in failed.stdout
     assert ashlar(*arguments, "--ignore-output", *RUN).returncode == 0
+
+
+def test_other_output_than_the_stored_baselines_fails_and_is_not_saved(ashlar, tmp_path, project):
+    project(0.05, "one answer")
+    for more, status in (("-q",), 1), (("--ignore-output",), 0):
+        save = ("ci", "--save", "main.ashlar", "--blocks", "1", *more, *BUILD, *RUN)
+        assert ashlar(*save).returncode == 0
+        before = (tmp_path / "main.ashlar").read_bytes()
+        project(0.05, f"another of {status}")
+        done = ashlar("ci", "--baseline", "main.ashlar", *save[1:])
+        assert done.returncode == status and ("prints something else than before.**" in done.stdout) == bool(status)
+        assert ((tmp_path / "main.ashlar").read_bytes() == before) == bool(status)
+
+
+def test_a_change_that_always_fails_is_not_taken_for_a_wrong_question(ashlar, tmp_path, project):
+    project(0.05)
+    assert ashlar("ci", "--save", "main.ashlar", "--blocks", "1", "-q", *BUILD, *RUN).returncode == 0
+    before = (tmp_path / "main.ashlar").read_bytes()
+    (tmp_path / "source").write_text("raise SystemExit(7)")
+    project.git("commit", "-qam", "broken")
+    done = ashlar("ci", "--baseline", "main.ashlar", "--markdown", "comment.md", "-q", *BUILD, *RUN)
+    assert done.returncode == 1 and "on HEAD: it ended with exit status 7.**" in done.stdout and (tmp_path / "comment.md").read_text() == done.stdout
+    again = ashlar("ci", "--save", "main.ashlar", "-q", *BUILD, *RUN)
+    assert again.returncode == 1 and "nothing is stored in main.ashlar" in again.stderr and (tmp_path / "main.ashlar").read_bytes() == before
 
 
 @pytest.mark.parametrize(("arguments", "complaint"), [

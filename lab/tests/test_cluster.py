@@ -181,13 +181,13 @@ def test_when_every_worker_is_gone_the_run_ends_and_says_how_to_go_on(ashlar, tm
     """Nobody looks at a pipe and presses Ctrl-C."""
     victim = machines.worker("only")
     machines.wait(1)
-    process = begun(ashlar, tmp_path, machines.address, program, patience_s=1.0)
+    process = begun(ashlar, tmp_path, machines.address, ("--ship", "input", "--there", PYTHON, *program), patience_s=1.0)
     wait_for_runs(tmp_path / "s.ashlar", 4)
     victim.kill()
     out, errors = process.communicate(timeout=60)
     assert process.returncode == 2
     assert "only is gone" in errors and "no machine is left; waiting 1 s for one" in errors
-    assert f"no machine is left, and none came within 1 s; what was measured is kept. Go on with: ashlar-lab compare --resume s.ashlar --on {machines.address}\n" in errors
+    assert f"no machine is left, and none came within 1 s; what was measured is kept. Go on with: ashlar-lab compare --resume s.ashlar --on {machines.address} --ship input --there {PYTHON}\n" in errors
     assert (tmp_path / "s.json").exists()
 
 
@@ -420,6 +420,25 @@ def test_an_input_that_changed_is_not_resumed_with(ashlar, tmp_path, program):
     (tmp_path / "input").write_text("something else\n")
     done = ashlar("compare", "--resume", "s.ashlar", "--blocks", "2", "--on", "local:1")
     assert done.returncode == 2 and "input has changed since" in done.stderr and done.stderr.count("\n") == 1
+
+
+def test_an_input_that_changed_after_other_machines_joined_is_not_resumed_with(ashlar, tmp_path, program):
+    assert ashlar(*PAIR, "--blocks", "1", *program).returncode == 0
+    assert ashlar("compare", "--resume", "s.ashlar", "--blocks", "2", "--on", "local:1").returncode == 0
+    (tmp_path / "input").write_text("something else\n")
+    done = ashlar("compare", "--resume", "s.ashlar", "--blocks", "3", "--on", "local:1")
+    assert done.returncode == 2 and "input has changed since" in done.stderr and done.stderr.count("\n") == 1
+
+
+def test_what_was_shipped_is_shipped_again_or_missed(ashlar, tmp_path, program):
+    """Nothing in the command names it."""
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "more").write_text("more\n")
+    assert ashlar(*PAIR, "--blocks", "1", "--on", "local:1", "--ship", "data/", *program).returncode == 0
+    resumed = ("compare", "--resume", "s.ashlar", "--blocks", "2", "--on", "local:1")
+    done = ashlar(*resumed)
+    assert done.returncode == 2 and "data/more was sent or looked for when s.ashlar was begun, and nothing names it now; name it by --ship" in done.stderr
+    assert ashlar(*resumed, "--ship", "data").returncode == 0
 
 
 def test_a_machine_without_what_must_be_there_takes_no_part(ashlar, tmp_path, machines, program):

@@ -13,7 +13,7 @@ from ashlar_lab.fit.contrasts import OPEN
 from ashlar_lab.fit.difference import UNDECIDED, differences, within
 from ashlar_lab.fit.precision import precise_enough
 from ashlar_lab.fit.trimmed import LEAST_BLOCKS
-from ashlar_lab.report import page, words
+from ashlar_lab.report import charts, page, words
 
 FEW = range(1, LEAST_BLOCKS)
 
@@ -66,3 +66,14 @@ def test_the_least_number_is_enough():
     experiment, runs = measured(LEAST_BLOCKS)
     assert all("which is better" in s for s in words.verdict(experiment, analyse(experiment, runs)))
     assert precise_enough(dataclasses.replace(experiment, stop=Stop(1, 9, 0.5)), runs)
+
+
+@pytest.mark.parametrize("blocks", [LEAST_BLOCKS - 1, LEAST_BLOCKS])
+def test_a_picture_of_few_blocks_has_points_alone(blocks):
+    experiment, runs = measured(blocks)
+    of_q = [dataclasses.replace(r, state="crashed") if r.program == "q" and r.block == 0 else r for r in runs]
+    for shown, whiskers, caption in ((runs, 0 if blocks < LEAST_BLOCKS else 3, "trimmed mean; too few blocks for intervals." if blocks < LEAST_BLOCKS else "its 95 % interval."),
+                                     (of_q, 0 if blocks < LEAST_BLOCKS else 1, "too few blocks for")):
+        figure = charts.figures(experiment, shown, analyse(experiment, shown))[0]
+        drawn = figure.chart.render()
+        assert (drawn.count('stroke-width="2" x1'), drawn.count(" of old, ")) == (whiskers, 3) and caption in figure.caption

@@ -115,7 +115,9 @@ def broken_in(experiment, *blocks):
 
 @pytest.mark.parametrize(("change", "said"), [({"command": ("true", "b.py")}, "p has the command true in one and true b.py in the other"),
                                               ({"environment": {"A": "1"}}, "p has the environment {} in one and {'A': '1'} in the other"),
-                                              ({"server": Server(0, 100)}, "p has the server None in one and {'port': 0")])
+                                              ({"server": Server(0, 100)}, "p has the server None in one and {'port': 0"),
+                                              ({"ignore_lines": ("took",)}, "p has the ignored output none in one and took in the other"),
+                                              ({"compare_output": False}, "p has the ignored output none in one and all in the other")])
 def test_other_work_under_the_same_name_is_not_compared(ashlar, tmp_path, change, said):
     experiment, runs = measured()
     other = dataclasses.replace(experiment, programs=tuple(dataclasses.replace(p, **change) for p in experiment.programs))
@@ -125,10 +127,38 @@ def test_other_work_under_the_same_name_is_not_compared(ashlar, tmp_path, change
     assert ashlar("diff", tmp_path / "a.ashlar", stored(tmp_path / "c.ashlar", changed, runs)).returncode == 0, "what a variant is may change"
 
 
+def test_a_program_that_prints_something_else_is_worse(ashlar, tmp_path):
+    experiment, runs = measured()
+    first, same, other = (stored(tmp_path / f"{i}.ashlar", experiment, [dataclasses.replace(r, checksum=said * 64) for r in runs]) for i, said in enumerate("aab"))
+    done = ashlar("diff", first, other)
+    assert done.returncode == 1 and f"\n{other}: p prints something else than before.\n" in done.stdout
+    assert ashlar("diff", first, same).returncode == 0
+    assert ashlar("diff", first, stored(tmp_path / "ignored.ashlar", experiment, runs)).returncode == 0, "what is not known is not compared"
+
+
 def test_runs_in_turns_and_others_are_not_compared(ashlar, tmp_path):
     experiment, runs = measured()
     done = ashlar("diff", stored(tmp_path / "a.ashlar", experiment, runs), stored(tmp_path / "b.ashlar", dataclasses.replace(experiment, turns_s=0.5), runs))
     assert done.returncode == 2 and "p has the turns None in one and 0.5 in the other" in done.stderr
+
+
+def test_machines_are_compared_by_name_and_must_be_the_same(ashlar, tmp_path):
+    """Whichever of them a store was begun on."""
+    quick, slow, newer = MACHINE, {**MACHINE, "cpu": "slow"}, {**MACHINE, "cpu": "newer"}
+    experiment, runs = measured(blocks=10)
+    runs = [dataclasses.replace(r, machine=f"m{r.block % 2}") for r in runs]
+
+    def of_fleet(name, begun, *facts):
+        with Store.create(tmp_path / name, experiment, begun) as store:
+            for i, own in enumerate(facts):
+                store.add_machine(f"m{i}", own)
+            store.add(*runs)
+        return tmp_path / name
+
+    first = of_fleet("a.ashlar", quick, quick, slow)
+    assert ashlar("diff", first, of_fleet("b.ashlar", slow, quick, slow)).returncode == 0
+    done = ashlar("diff", first, of_fleet("c.ashlar", quick, quick, newer))
+    assert done.returncode == 2 and "it has another machine called m1: the machines differ in cpu ('slow' against 'newer')" in done.stderr and not done.stdout
 
 
 def test_a_goal_without_a_figure_is_open():

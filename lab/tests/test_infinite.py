@@ -54,19 +54,29 @@ def test_a_percentile_that_is_infinite_in_half_of_the_blocks_is_not_better():
     assert analyse(*measured(HALF)).answers[0].judged == OPEN
 
 
-def test_a_run_that_failed_because_of_its_requests_counts_for_latencies_and_for_nothing_else():
+@pytest.mark.parametrize("state", ["crashed", "timed out"])
+def test_a_run_that_failed_because_of_its_requests_counts_for_latencies_and_for_nothing_else(state):
     """It is as in the half of the blocks above, but for its state; and its CPU time and memory, which are small, are in no figure."""
     experiment, runs = measured(HALF)
-    runs = [dataclasses.replace(r, state="crashed", reason="40 of 3200 requests failed", metrics={**r.metrics, "cpu_s": 0.01}) if r.metrics["p999_ms"] == INF else r for r in runs]
+    runs = [dataclasses.replace(r, state=state, reason="40 of 3200 requests failed", metrics={**r.metrics, "cpu_s": 0.01}) if r.metrics["p999_ms"] == INF else r for r in runs]
     analysis = analyse(experiment, runs)
     assert {d.judged for d in within(experiment, runs, ["p999_ms"], 0.05)} == {UNDECIDED} and analysis.answers[0].judged == OPEN
     assert "∞ of old's, but the interval is too wide to say anything" in said(experiment, runs)
     assert (cpu := analysis.ratio("p", "new", "cpu_s")).n == 5 and cpu.value == pytest.approx(1.0)
     assert "in no figure, but in those of requests: one that failed counts as longer" in " ".join(words.warnings(experiment, runs, analysis))
-    wrong = [dataclasses.replace(r, state="wrong output") if r.state == "crashed" else r for r in runs]
+    wrong = [dataclasses.replace(r, state="wrong output") if r.state == state else r for r in runs]
     assert analyse(experiment, wrong).ratio("p", "new", "p999_ms").n == 5, "wrong answers have no latency"
+    assert "in those of requests" not in " ".join(words.warnings(experiment, wrong, analyse(experiment, wrong)))
     own = [dataclasses.replace(r, told=("p999_ms",)) for r in runs]
     assert analyse(experiment, own).ratio("p", "new", "p999_ms").n == 5, "what a program that failed says itself is not the lab's"
+
+
+def test_what_another_program_says_of_its_requests_changes_nothing():
+    """`p` is driven by the lab, and half of its runs failed; `q` tells the figure itself."""
+    experiment, runs = measured(HALF, programs=("p", "q"))
+    mixed = [dataclasses.replace(r, told=("p999_ms",)) if r.program == "q" else dataclasses.replace(r, state="crashed") if r.metrics["p999_ms"] == INF else r for r in runs]
+    found = analyse(experiment, mixed).ratio("p", "new", "p999_ms")
+    assert (found.n, found.value) == (10, INF)
 
 
 def test_a_percentile_that_is_infinite_in_all_blocks_is_worse():

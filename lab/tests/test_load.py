@@ -16,10 +16,11 @@ REQUESTS = 12
 
 @dataclass
 class Server:
-    """Answers each request with the same pieces, sent apart; `closes` ends the connection after each answer."""
+    """Answers each request but the `first` with the same pieces, sent apart; `closes` ends the connection after each answer."""
 
     pieces: tuple[bytes, ...]
     closes: bool = False
+    first: bytes = b""
     connections: int = 0
     listener: socket.socket = field(default_factory=socket.socket)
 
@@ -49,7 +50,8 @@ class Server:
                 received += got
                 while b"\r\n\r\n" in received:
                     received = received.partition(b"\r\n\r\n")[2]
-                    for piece in self.pieces:
+                    self.first, pieces = b"", (self.first,) if self.first else self.pieces
+                    for piece in pieces:
                         client.sendall(piece)
                     if self.closes:
                         return
@@ -68,8 +70,8 @@ class Seen:
         return sum(latency >= 0 for latency in self.latencies)
 
 
-def drive(tmp_path, *pieces, closes=False) -> Seen:
-    with Server(pieces, closes) as server:
+def drive(tmp_path, *pieces, closes=False, first=b"") -> Seen:
+    with Server(pieces, closes, first) as server:
         result = tmp_path / "load"
         # One connection: an answer whose end is not found keeps every later request waiting.
         subprocess.run([native.program(serve.SOURCE), str(server.listener.getsockname()[1]), "100", str(REQUESTS / 100), "1", str(result), "/"], check=True, timeout=60)
@@ -168,3 +170,12 @@ def test_where_a_body_is_cut_into_chunks_does_not_change_it(tmp_path):
     seen = drive(tmp_path, OK + CHUNKED + b"5\r\nhello\r\n0\r\n\r\n")
     other = drive(tmp_path, OK + CHUNKED + b"1\r\nh\r\n4\r\nello\r\n0\r\n\r\n")
     assert seen.body == other.body == (fnv1a(b"hello"), "same")
+
+
+@pytest.mark.parametrize("status", [b"404 Not Found", b"503 Service Unavailable"])
+def test_the_body_of_an_error_is_no_answer_to_be_compared(tmp_path, status):
+    error = HELLO.replace(b"200 OK", status).replace(b"hello", b"sorry")
+    seen = drive(tmp_path, HELLO, first=error)
+    assert seen.answered == REQUESTS - 1 and seen.body == (fnv1a(b"hello"), "same")
+    assert drive(tmp_path, HELLO, first=HELLO.replace(b"hello", b"other")).body[1] == "varies"
+    assert drive(tmp_path, error).body[1] == "none"

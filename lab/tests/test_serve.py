@@ -10,6 +10,7 @@ from conftest import PYTHON
 from ashlar_lab.experiment.model import Server
 from ashlar_lab.measure.serve import read_load
 from ashlar_lab.store.database import read_all
+from ashlar_lab.store.run import same_output
 
 SERVER = """
 import http.server, os, sys, time
@@ -74,6 +75,20 @@ def test_other_answers_are_wrong_answers(ashlar, tmp_path):
     assert sorted(r.state for r in runs.values()) in (["ok", "wrong output"], ["ok", "ok"])
     again = read_all([tmp_path / "e.ashlar"])[2]
     assert len({r.checksum for r in again}) == 2
+
+
+def test_each_path_is_compared_by_itself(ashlar, tmp_path):
+    """Of `/time` the answers vary, and one request gets an error page: `/a` is compared all the same."""
+    code = SERVER.replace("body = (answer + self.path)", "body = (answer + self.path + (str(count) if self.path == '/time' or count == 9 else ''))").replace('answer == "broken"', "count == 9")
+    runs = run(ashlar, tmp_path, ("right", 0, "x"), ("wrong", 0, "y"), code=code, paths=["/a", "/time"])
+    (twin,) = (r for r in read_all([tmp_path / "e.ashlar"])[2] if r.role == "twin")
+    assert twin.metrics["failed_requests"] <= 1 and twin.checksum.split()[1] == "-"
+    assert same_output(runs["right"].checksum, twin.checksum) and not same_output(runs["right"].checksum, runs["wrong"].checksum)
+
+
+def test_what_cannot_be_compared_is_left_out():
+    for other, same in (("ab cd", True), ("ab -", True), ("- -", True), ("ab ce", False), ("- ce", False), ("0123456789", True)):
+        assert same_output("ab cd", other) == same_output(other, "ab cd") == same
 
 
 @pytest.mark.parametrize(("answer", "reason"), [("broken", "was answered with success"), ("die", "ended while it was being measured")])

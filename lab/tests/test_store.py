@@ -10,6 +10,9 @@ from hypothesis import strategies as st
 
 from ashlar.errors import BadInput
 from ashlar_lab.experiment.model import Experiment, Program, Server, Stop, Variant
+from ashlar_lab.fit.analysis import analyse
+from ashlar_lab.report import page, record
+from ashlar_lab.store import database
 from ashlar_lab.store.database import Store, read_all
 from ashlar_lab.store.run import STATES, Run
 
@@ -91,11 +94,11 @@ def test_an_existing_store_is_never_overwritten(tmp_path):
     assert path.read_text() == "precious" and [p.name for p in tmp_path.iterdir()] == ["s.ashlar"]
 
 
-def stored(path, machine=MACHINE, experiment=None, blocks=2):
+def stored(path, machine=MACHINE, experiment=None, blocks=2, checksum="same"):
     with Store.create(path, experiment or two_variants(), machine) as store:
         for block in range(-1, blocks):
             for variant in ("old", "new"):
-                store.add(make_run(block, "p", variant, None, 1, 1, role="check" if block < 0 else "main", started=f"{path.name} {block}"))
+                store.add(make_run(block, "p", variant, None, 1, 1, role="check" if block < 0 else "main", started=f"{path.name} {block}", checksum=checksum))
     return path
 
 
@@ -103,6 +106,22 @@ def test_stores_of_one_experiment_merge_with_their_blocks_apart(tmp_path):
     _, _, runs = read_all([stored(tmp_path / "a.ashlar"), stored(tmp_path / "b.ashlar", blocks=3)])
     assert sorted({r.block for r in runs}) == [-1, 0, 1, 2, 3, 4]
     assert len(runs) == 2 + 4 + 6
+
+
+def test_a_record_has_every_run_of_a_store_of_which_only_some_are_listed(tmp_path, monkeypatch):
+    path = stored(tmp_path / "a.ashlar", blocks=6)
+    with Store.open(path) as store:
+        store.add(make_run(6, "p", "new", None, 1, 1, state="crashed", load=1.25))
+
+    def kept():
+        experiment, machine, runs = read_all([path])
+        return len(runs), record.as_csv(page.build(experiment, machine, runs, analyse(experiment, runs)))
+
+    whole, expected = kept()
+    monkeypatch.setattr(database, "WHOLE_MAX", 5)
+    monkeypatch.setattr(database, "SHOWN_MAX", 2)
+    few, found = kept()
+    assert few < whole == 15 == found.count("\n") - 1 and found == expected and "\n6,0,p,new,main,crashed,1.25,1,1\n" in found
 
 
 def test_a_store_and_its_copy_refuse_to_merge(tmp_path):
@@ -126,3 +145,10 @@ def test_unlike_experiments_refuse_to_merge(tmp_path):
     other = stored(tmp_path / "b.ashlar", experiment=two_variants(programs=("p", "q")))
     with pytest.raises(BadInput, match="another experiment"):
         read_all([stored(tmp_path / "a.ashlar"), other])
+
+
+def test_stores_whose_programs_print_different_things_refuse_to_merge(tmp_path):
+    one, two, other, unknown = (stored(tmp_path / f"{i}.ashlar", checksum=said) for i, said in enumerate(("same", "same", "else", None)))
+    assert len(read_all([one, two, unknown])[2]) == 14
+    with pytest.raises(BadInput, match="cannot merge .*2.ashlar: p prints something else than before; only runs that do the same work merge"):
+        read_all([one, two, other])

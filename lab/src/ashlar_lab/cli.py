@@ -106,18 +106,19 @@ def diff(
     """Compare two stores of one machine, for CI.
 
     Exit status 1 when some interval lies wholly beyond the threshold on the worse side, and its value by more than the baseline
-    differs from itself, or when runs fail in the second store of what never did in the first; 0 otherwise, 2 for bad input.
+    differs from itself, when runs fail in the second store of what never did in the first, or when a program prints something else there;
+    0 otherwise, 2 for bad input.
 
     \b
     ashlar-lab diff main.ashlar branch.ashlar --threshold 0.05
     """
     from ashlar_lab.fit.difference import WORSE, differences
     from ashlar_lab.report import difference
-    from ashlar_lab.store.database import read_all, refuse_unknown, refuse_unlike
+    from ashlar_lab.store.database import read_all, refuse_unknown, refuse_unlike_machines
 
     experiment, machine, runs = read_all([first])
     later, machine_second, runs_second = read_all([second])
-    refuse_unlike(machine, machine_second, f"cannot compare {second} with {first}")
+    refuse_unlike_machines(machine, machine_second, f"cannot compare {second} with {first}")
     if other := experiment.other_work(later):
         raise BadInput(f"cannot compare {second} with {first}: {other}; measure the same programs in the same way")
     refuse_unknown(metric, runs, str(first))
@@ -138,7 +139,8 @@ def ci(asked: Judgement):
     saves measuring the older one, on the same machine, at the price of wider intervals.
 
     Exit status 0 when nothing is shown to be worse, 1 when some interval lies wholly beyond the threshold on the worse side, and its value
-    by more than the baseline differs from itself, or a run of --head fails, 2 for bad input, 3 with --strict when a figure is undecided.
+    by more than the baseline differs from itself, or a run of --head fails or prints something else, 2 for bad input, 3 with --strict when a
+    figure is undecided.
 
     \b
     ashlar-lab ci --base origin/main --build 'make -j2' -- ./program input

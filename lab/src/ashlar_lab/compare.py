@@ -102,7 +102,8 @@ def _run(asked: Comparison, experiment: Experiment, store: Path, output: Path, f
         return 130
     report_files([store], output, forms, asked.quiet)
     if why:
-        more = ["--resume", str(store), *(["--on", asked.on, *itertools.chain(*asked.tls().items())] if asked.on else [])]
+        sent = [("--ship", path) for path in asked.ship or ()] + [("--there", path) for path in asked.there or ()]
+        more = ["--resume", str(store), *(["--on", asked.on, *itertools.chain(*asked.tls().items(), *sent)] if asked.on else [])]
         say(f"{why}; what was measured is kept. Go on with: ashlar-lab compare {shlex.join(more)}", error=True)
     return status
 

@@ -194,8 +194,9 @@ class Experiment:
         return ""
 
     def _work(self, program: Program) -> dict[str, object]:
-        """What a program does, and how it is run, whatever the variant."""
-        return {"command": program.command, "environment": program.environment, "server": program.server, "turns": None if program.server else self.turns_s}
+        """What a program does, how it is run, and what of its output is compared, whatever the variant."""
+        return {"command": program.command, "environment": program.environment, "server": program.server, "turns": None if program.server else self.turns_s,
+                "ignored output": (program.ignore_lines or "none") if program.compare_output else "all"}
 
     def to_json(self) -> str:
         return json.dumps(dataclasses.asdict(self), sort_keys=True)

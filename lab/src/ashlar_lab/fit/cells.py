@@ -24,7 +24,6 @@ class Cells:
     def __init__(self, runs: Sequence[Run]):
         table = self.table = Table.of(runs)
         self._rows, self._answered = _by_arm(table, table.good()), _by_arm(table, table.answered())
-        self._served = SERVED.keys() - table.told
         self._counts = dict(zip(table.arms, np.bincount(table.arm[table.measured()], minlength=len(table.arms)).tolist()))
         self._column = functools.cache(table.column)
         blocks, first = np.unique(table.block[table.measured()], return_index=True)
@@ -42,7 +41,8 @@ class Cells:
 
     def series(self, metric: str, arm: Arm) -> tuple[np.ndarray, np.ndarray]:
         """(blocks, values) of one metric in one arm, by block."""
-        rows = (self._answered if metric in self._served else self._rows).get(arm, np.zeros(0, int))
+        served = metric in SERVED and (arm.program, metric) not in self.table.told
+        rows = (self._answered if served else self._rows).get(arm, np.zeros(0, int))
         values = self._column(metric)[rows]
         there = ~np.isnan(values)
         return self.table.block[rows][there], values[there]

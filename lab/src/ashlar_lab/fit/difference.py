@@ -19,7 +19,7 @@ from ashlar_lab.fit.floor import floor_of, surely_above, surely_below
 from ashlar_lab.fit.ratios import comparisons
 from ashlar_lab.fit.trimmed import Estimate, Trimmed, exp_estimate, mean, nothing, of_means, summed, trimmed
 from ashlar_lab.store.run import OK, Run
-from ashlar_lab.store.table import Table
+from ashlar_lab.store.table import Table, other_outputs
 
 WORSE, BETTER, UNDECIDED, SAME = "worse", "better", "undecided", "within threshold"
 
@@ -27,8 +27,8 @@ WORSE, BETTER, UNDECIDED, SAME = "worse", "better", "undecided", "within thresho
 @dataclass(frozen=True)
 class Difference:
     """Second store over first for one metric of one arm. `judged` looks at the interval, never at the mean alone, and at the noise
-    floor: how far the A/A arm, of the noisier store where there are two, differs from 1. `failed` says how runs of the second store failed. Where
-    none did in the first store, or none succeeds any more, it is worse, whatever the ratio."""
+    floor: how far the A/A arm, of the noisier store where there are two, differs from 1. `failed` says how runs of the second store failed, or that
+    they print something else. Where they do, or none failed in the first store, or none succeeds any more, it is worse, whatever the ratio."""
 
     program: str
     variant: str
@@ -49,6 +49,7 @@ def differences(experiment: Experiment, first: Sequence[Run], second: Sequence[R
     arms = [arm for arm in experiment.arms() if arm.role == MAIN and not (relative and arm.variant == experiment.baseline)]
     asked = {arm: [arm, *([_of_baseline(experiment, arm)] if relative else [])] for arm in arms}
     same = {arm: [_same(experiment, one, later) for one in own] for arm, own in asked.items()}
+    others = other_outputs(a.table.outputs(), b.table.outputs())
 
     def ratio(arm: Arm, metric: str) -> Estimate:
         found = _between_machines(_side(a, metric, asked[arm]), _side(b, metric, same[arm])) if all(same[arm]) else None
@@ -57,7 +58,8 @@ def differences(experiment: Experiment, first: Sequence[Run], second: Sequence[R
     def failed(arm: Arm) -> tuple[str, bool]:
         pairs = [(here, there) for here, there in zip(asked[arm], same[arm]) if there and b.outcomes(there)[1]]
         names = {there: here.label() for here, there in pairs}
-        return "; ".join(failures(second, names.get)) if names else "", any(_fails_now(a.outcomes(here), b.outcomes(there)) for here, there in pairs)
+        told = filter(None, (*(failures(second, names.get) if names else ()), others.get(arm.program)))
+        return "; ".join(told), arm.program in others or any(_fails_now(a.outcomes(here), b.outcomes(there)) for here, there in pairs)
 
     return _differences([(experiment, a), (later, b)], metrics, threshold, {arm: failed(arm) for arm in arms}, ratio)
 

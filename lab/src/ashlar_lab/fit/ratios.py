@@ -60,7 +60,7 @@ class Overhead:
 
 def metrics_of(experiment: Experiment, table: Table) -> list[str]:
     """The metrics worth a column: the measured ones in a fixed order, then the programs' own figures."""
-    present, told = table.metrics(), sorted(table.told)
+    present, told = table.metrics(), sorted({name for _, name in table.told})
     failed = np.nansum(table.column("failed_requests")) > 0
     fixed = [*(m for m in SERVED if failed or m != "failed_requests"), experiment.time_metric, *TIMES, experiment.space_metric, *SPACES, *COUNTED]
     return [m for m in dict.fromkeys(fixed) if m in present and m not in told] + told

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from ashlar.errors import BadInput
 from ashlar_lab import variants
+from ashlar_lab.errors import BaselineFails
 from ashlar_lab.experiment.model import CHECK, Arm, Experiment
 from ashlar_lab.measure import machine
 from ashlar_lab.measure.block import run_group
@@ -25,8 +26,7 @@ def check_runs(experiment: Experiment, expected: dict[str, str], on_start: Calla
         if run.state == WRONG_LIBRARY:
             raise BadInput(f"{arm.label()}: {run.reason}")
         if run.state != OK and arm.variant == experiment.baseline:
-            told = f" It wrote: {run.errors_tail.splitlines()[-1]}" if run.errors_tail else ""
-            raise BadInput(f"{arm.label()}: the baseline fails, {run.reason}.{told}")
+            raise BaselineFails(run)
         if run.state == OK and run.metrics["wall_s"] < _SHORTEST_WALL_S and run.metrics["cpu_s"] < _SHORTEST_CPU_S:
             raise BadInput(f"{arm.label()} ends after {run.metrics['wall_s'] * 1000:.1f} ms, too soon to compare anything; "
                            "give it more work, half a second or more")

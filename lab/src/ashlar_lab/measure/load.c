@@ -6,7 +6,7 @@
  *
  * usage: load PORT RATE SECONDS CONNECTIONS RESULT PATH...
  * RESULT gets one line per request: its intended time and its latency in microseconds, or -1 when it failed; then
- * one line per path: `body INDEX HASH same|varies`.
+ * one line per path: `body INDEX HASH same|varies|none`, of the answers below status 400; `none`: there was no such answer.
  */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
@@ -325,7 +325,8 @@ static int try_complete(struct connection *c, int closed)
     }
     int64_t latency = now_ns() - intended_ns(c->request);
     record(c->request, head.status < 400 ? latency : -1);
-    note_body((int)(c->request % paths), &head, c->data + start, (size_t)length);
+    if (head.status < 400)
+        note_body((int)(c->request % paths), &head, c->data + start, (size_t)length);
     c->request = -1;
     c->used = 0;
     if (closed || head.closes || have > (size_t)length) /* bytes beyond the answer belong to nothing that was asked */
@@ -367,7 +368,7 @@ static void receive(struct connection *c)
 static void write_bodies(void)
 {
     for (int i = 0; i < paths; i++)
-        fprintf(result, "body %d %016llx %s\n", i, (unsigned long long)body_hash[i], body_varies[i] ? "varies" : "same");
+        fprintf(result, "body %d %016llx %s\n", i, (unsigned long long)body_hash[i], !body_seen[i] ? "none" : body_varies[i] ? "varies" : "same");
 }
 
 int main(int argc, char **argv)

@@ -18,7 +18,7 @@ from ashlar_lab import variants
 from ashlar_lab.experiment.model import CHECK, Arm, Experiment
 from ashlar_lab.measure import cgroup, figures, pages, serve
 from ashlar_lab.measure.turns import Turn
-from ashlar_lab.store.run import CRASHED, OK, TIMED_OUT, WRONG_LIBRARY, WRONG_OUTPUT, Run
+from ashlar_lab.store.run import CRASHED, OK, TIMED_OUT, WRONG_LIBRARY, WRONG_OUTPUT, Run, same_output
 
 # Set for a program that takes turns, which then tells no figures of the wall clock: they have the time in which it stood still.
 TAKES_TURNS = "ASHLAR_TAKES_TURNS"
@@ -142,7 +142,7 @@ def _judge(seen: launcher.Observed, library: str | None, preloaded: bool, checks
     if library and not seen.mapped and ((traced and seen.traced) or watched):
         why = "the preload did nothing (static binary, or a file that cannot load)" if preloaded else "the program did not load it (one that cannot ignores the setting)"
         return WRONG_LIBRARY, f"{library} was in no process's maps: {why}"
-    if expected and checksum and checksum != expected:
+    if expected and checksum and not same_output(checksum, expected):
         return WRONG_OUTPUT, "its output differs from the baseline's"
     return OK, ""
 

@@ -77,10 +77,13 @@ def _ratio_chart(experiment: Experiment, analysis: Analysis, metric: str) -> lis
         for k, (index, variant, e) in enumerate(row):
             y = r + (k + 1) / (len(row) + 1)
             left, at, right = (min(max(v, low), high) for v in (e.low, e.value, e.high))
-            chart.whisker(left, right, y, index)
+            if not units.too_few(e):
+                chart.whisker(left, right, y, index)
             chart.point(at, y, index, f"{name}: {variant} {units.interval(e)} of {experiment.baseline}, {e.n} blocks")
+    few = [units.too_few(e) for e in marks]
+    intervals = f"; {units.TOO_FEW} for intervals" if all(few) else " with its 95 % interval" + (f", but where there are {units.TOO_FEW} for one" if any(few) else "")
     caption = (f"{units.title(metric, False)} of each variant divided by {experiment.baseline}'s in the same block: "
-               f"20 % trimmed mean with its 95 % interval.{'' if len(drawn) == len(marks) else ' A point at the edge is 0 or infinite.'}")
+               f"20 % trimmed mean{intervals}.{'' if len(drawn) == len(marks) else ' A point at the edge is 0 or infinite.'}")
     return [Figure(f"ratio-{metric}", chart, caption)]
 
 

@@ -26,11 +26,15 @@ def as_json(page: Page) -> str:
 
 def as_csv(page: Page) -> str:
     """One line per run, failed ones included."""
-    metrics = [m for m in _metrics(page) if any(m in r.metrics for r in page.runs)]
-    knob = ["knob"] if page.experiment.sweeps() else []
-    rows = ([r.block, r.position, r.program, r.variant, *([r.value or ""] if knob else []), r.role, r.state, f"{r.load:.2f}",
-             *(f"{r.metrics[m]:.6g}" if m in r.metrics else "" for m in metrics)] for r in page.runs)
-    return "".join(map(csv_line, (["block", "position", "program", "variant", *knob, "role", "state", "load", *metrics], *rows)))
+    table, knob = page.table, ["knob"] if page.experiment.sweeps() else []
+    present = table.metrics(measured_only=False)
+    columns = {m: table.column(m) for m in _metrics(page) if m in present}
+    found = [csv_line(["block", "position", "program", "variant", *knob, "role", "state", "load", *columns])]
+    for i in table.order:
+        program, variant, value, role = table.arms[table.arm[i]]
+        found.append(csv_line([table.block[i], table.position[i], program, variant, *([value or ""] if knob else []), role, table.states[table.state[i]],
+                               f"{table.load[i]:.2f}", *("" if math.isnan(c[i]) else f"{c[i]:.6g}" for c in columns.values())]))
+    return "".join(found)
 
 
 def _metrics(page: Page) -> list[str]:

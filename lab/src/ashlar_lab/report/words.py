@@ -212,7 +212,7 @@ def warnings(experiment: Experiment, runs: Sequence[Run], analysis: Analysis) ->
     if bad := len(table) - table.counts().get(OK, 0):
         kinds = ", ".join(f"{n} {state}" for state, n in analysis.failures.items())
         found.append(f"{bad} of {len(table)} runs did not succeed ({kinds}). They are listed below and are in no figure"
-                     + (", but in those of requests: one that failed counts as longer than all others" if np.any(table.column("failed_requests")[table.measured() & ~table.good()] > 0) else "")
+                     + (", but in those of requests: one that failed counts as longer than all others" if np.any(table.column("failed_requests")[table.answered() & ~table.good()] > 0) else "")
                      + "; find out why before believing the rest.")
     if analysis.blocks < LEAST_BLOCKS:
         found.append(f"{_blocks(analysis.blocks)} too few for intervals and verdicts: {LEAST_BLOCKS} are the least, and 10 make firm statements. Add blocks with --resume and --blocks.")

@@ -15,7 +15,7 @@ from ashlar.errors import BadInput
 from ashlar.files import put
 from ashlar_lab.experiment.model import Experiment
 from ashlar_lab.store.run import OK, Run
-from ashlar_lab.store.table import REPEATS, Row, Runs, Table
+from ashlar_lab.store.table import REPEATS, Row, Runs, Table, other_outputs
 
 # Raised when a column comes or changes its meaning.
 FORMAT_VERSION = 3
@@ -125,6 +125,9 @@ class Store(contextlib.AbstractContextManager):
         """SHA-256 by path of what travelled to the machines or was checked there; empty for runs on one machine."""
         return json.loads(self._meta("files", "{}"))
 
+    def add_files(self, files: Mapping[str, str]) -> None:
+        self._set_meta("files", json.dumps({**self.files(), **files}))
+
     def _meta(self, key: str, otherwise: str | None = None) -> str:
         row = self._connection.execute("SELECT value FROM meta WHERE key = ?", (key,)).fetchone()
         return row[0] if row or otherwise is None else otherwise
@@ -169,15 +172,15 @@ class Store(contextlib.AbstractContextManager):
         return self.runs(f"block BETWEEN 0 AND {int(most / max(1.0, each))} OR id IN (SELECT id FROM run WHERE block < 0 LIMIT {most}) "
                          f"OR id IN (SELECT id FROM run WHERE state != '{OK}' LIMIT {SHOWN_FAILURES_MAX})")
 
-    def told(self) -> set[str]:
-        """Names of the figures that programs reported themselves."""
-        return {name for text, in self._connection.execute("SELECT DISTINCT told FROM run") for name in json.loads(text)}
+    def told(self) -> set[tuple[str, str]]:
+        """(program, name) of the figures that programs reported themselves."""
+        return {(program, name) for program, text in self._connection.execute("SELECT DISTINCT program, told FROM run") for name in json.loads(text)}
 
     def rows(self, blocks: int = 0, with_checks: bool = True) -> Iterable[Row]:
         """What a table needs of every run, in no order; `blocks` is added to the numbers of the blocks."""
         chosen = "1" if with_checks else "block >= 0"
-        for block, position, metrics, *repeats in self._connection.execute(f"SELECT block, position, metrics, {', '.join(REPEATS)} FROM run WHERE {chosen}"):
-            yield (block + blocks if block >= 0 else block, position, tuple(repeats), json.loads(metrics))
+        for block, position, load, metrics, *repeats in self._connection.execute(f"SELECT block, position, load, metrics, {', '.join(REPEATS)} FROM run WHERE {chosen}"):
+            yield (block + blocks if block >= 0 else block, position, load, tuple(repeats), json.loads(metrics))
 
 
 def _values(run: Run) -> list:
@@ -201,6 +204,15 @@ def refuse_unlike(first: dict, second: dict, what: str) -> None:
                            "measure both on one machine")
 
 
+def refuse_unlike_machines(first: dict, second: dict, what: str) -> None:
+    """The same of the machines of two stores, as `read_all` gives them. Where both name theirs, those of one name must be alike."""
+    named, others = (store.get("machines", {}) for store in (first, second))
+    if not (named and others):
+        refuse_unlike(first, second, what)
+    for name in sorted(named.keys() & others.keys()):
+        refuse_unlike(named[name], others[name], f"{what}: it has another machine called {name}")
+
+
 def refuse_unknown(metrics: Sequence[str] | None, runs: Sequence[Run], name: str) -> None:
     """A metric that is asked for is one of runs that succeeded, where any did."""
     table = Table.of(runs)
@@ -211,7 +223,7 @@ def refuse_unknown(metrics: Sequence[str] | None, runs: Sequence[Run], name: str
 
 
 def read_all(paths: Iterable[Path]) -> tuple[Experiment, dict, Runs]:
-    """The experiment, machine and runs of one store, or of several of the same experiment and machine; stores that name
+    """The experiment, machine and runs of one store, or of several of the same experiment, output and machine; stores that name
     their machines merge whatever the machines are. Blocks of later stores are numbered on, so that pairing within a block
     stays true. The machine's `machines` has those that runs name."""
     with contextlib.ExitStack() as opened:
@@ -221,10 +233,7 @@ def read_all(paths: Iterable[Path]) -> tuple[Experiment, dict, Runs]:
             machines = store.machines()
             if store.experiment().identity() != experiment.identity():
                 raise BadInput(f"{store.path} holds another experiment than the first store; only runs of one experiment merge")
-            if not (named and machines):
-                refuse_unlike(machine, store.machine(), f"cannot merge {store.path}")
-            for name in machines.keys() & named.keys():
-                refuse_unlike(named[name], machines[name], f"cannot merge {store.path}: it has another machine called {name}")
+            refuse_unlike_machines({**machine, "machines": named}, {**store.machine(), "machines": machines}, f"cannot merge {store.path}")
             named = {**named, **machines}
         for before, store in itertools.combinations(stores, 2):
             if store.shares_runs_with(before):
@@ -237,4 +246,7 @@ def read_all(paths: Iterable[Path]) -> tuple[Experiment, dict, Runs]:
             own = store.first_runs(SHOWN_MAX // len(stores)) if many else store.runs()
             shown += own if store is stores[0] else [dataclasses.replace(r, block=r.block + offset) for r in own if r.block >= 0]
         table = Table((row for store, offset in zip(stores, offsets) for row in store.rows(offset, store is stores[0])), set().union(*(store.told() for store in stores)))
+        for store, start, end in zip(stores[1:], offsets[1:], offsets[2:]):
+            if other := other_outputs(table.outputs(table.block < offsets[1]), table.outputs((table.block >= start) & (table.block < end))):
+                raise BadInput(f"cannot merge {store.path}: {'; '.join(other.values())}; only runs that do the same work merge")
     return experiment, ({**machine, "machines": named} if named else machine), Runs(shown, table)

@@ -6,36 +6,38 @@ store it lists only some.
 """
 
 from array import array
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
 from ashlar_lab.experiment.model import Arm
-from ashlar_lab.store.run import CRASHED, OK, Run
+from ashlar_lab.store.run import CRASHED, OK, TIMED_OUT, Run, same_output
 
 # What repeats from row to row; the first four are the arm.
 REPEATS = ("program", "variant", "value", "role", "state", "reason", "checksum", "machine")
-# One row of a table as it is read: block, position, REPEATS, metrics.
-Row = tuple[int, int, tuple[str | None, ...], dict[str, float]]
+# One row of a table as it is read: block, position, load, REPEATS, metrics.
+Row = tuple[int, int, float, tuple[str | None, ...], dict[str, float]]
 
 
 class Table:
     """Columns over all runs, ordered by block and position. `arm[i]` is an index into `arms`, `state[i]` into `states`, `machine[i]` into
-    `machines`, `reason[i]` and `checksum[i]` into `reasons` and `checksums`."""
+    `machines`, `reason[i]` and `checksum[i]` into `reasons` and `checksums`. `told` has (program, name) of the figures that programs reported themselves."""
 
-    def __init__(self, rows: Iterable[Row], told: Iterable[str] = ()):
-        block, position, kind = array("i"), array("i"), array("i")
+    def __init__(self, rows: Iterable[Row], told: Iterable[tuple[str, str]] = ()):
+        block, position, load, kind = array("i"), array("i"), array("d"), array("i")
         kinds: dict[tuple, int] = {}  # what repeats of a row, together: one look-up a row
         parts: dict[tuple[str, ...], tuple[array, array]] = {}
-        for at, (b, p, repeats, metrics) in enumerate(rows):
+        for at, (b, p, before, repeats, metrics) in enumerate(rows):
             block.append(b)
             position.append(p)
+            load.append(before)
             kind.append(kinds.setdefault(repeats, len(kinds)))
             names = tuple(metrics)
             rows_with, values = parts.setdefault(names, (array("i"), array("d")))
             rows_with.append(at)
             values.extend(metrics.values())
         self.block, self.position, of_kind = (np.array(c, np.int32) for c in (block, position, kind))
+        self.load = np.array(load)
         columns = list(zip(*((Arm(*k[:4]), *k[4:]) for k in kinds))) or [()] * 5
         (self.arms, self.arm), (self.states, self.state), (self.reasons, self.reason), (self.checksums, self.checksum), (self.machines, self.machine) = (
             _coded(column, of_kind) for column in columns)
@@ -49,7 +51,7 @@ class Table:
         """The table of these runs, or the one that `Runs` has already."""
         if isinstance(runs, Runs):
             return runs.table
-        return Table(((r.block, r.position, tuple(getattr(r, name) for name in REPEATS), r.metrics) for r in runs), {m for r in runs for m in r.told})
+        return Table(((r.block, r.position, r.load, tuple(getattr(r, name) for name in REPEATS), r.metrics) for r in runs), {(r.program, m) for r in runs for m in r.told})
 
     def __len__(self) -> int:
         return len(self.block)
@@ -75,15 +77,31 @@ class Table:
         return self._in(OK)
 
     def answered(self) -> np.ndarray:
-        """Which runs of blocks say how requests went: those of a server that failed, too, whose requests without an answer count."""
-        return self._in(OK, CRASHED)
+        """Which runs of blocks say how requests went: those of a server that failed or was killed, too, whose requests without an answer count."""
+        return self._in(OK, CRASHED, TIMED_OUT)
 
     def _in(self, *states: str) -> np.ndarray:
         return self.measured() & np.array([state in states for state in self.states], bool)[self.state]
 
+    def outputs(self, of: np.ndarray | None = None) -> dict[str, set[str]]:
+        """Program → the checksums of its good runs, where its output is compared; `of` tells those runs apart that are asked about."""
+        rows = self.good() if of is None else self.good() & of
+        found: dict[str, set[str]] = {}
+        for arm, checksum in np.unique(np.stack([self.arm[rows], self.checksum[rows]], axis=1), axis=0).tolist():
+            if self.checksums[checksum]:
+                found.setdefault(self.arms[arm].program, set()).add(self.checksums[checksum])
+        return found
+
     def counts(self) -> dict[str, int]:
         """Runs by state."""
         return {name: int(n) for name, n in zip(self.states, np.bincount(self.state, minlength=len(self.states)))}
+
+
+def other_outputs(first: Mapping[str, set[str]], second: Mapping[str, set[str]]) -> dict[str, str]:
+    """Of two sets of runs, each as `outputs` gives it: program → a clause, for each program none of whose runs print the same in both. Time and space of
+    other work are no measure."""
+    return {program: f"{program} prints something else than before" for program in sorted(first.keys() & second.keys())
+            if not any(same_output(a, b) for a in first[program] for b in second[program])}
 
 
 def _coded(column: Sequence, of_kind: np.ndarray) -> tuple[list, np.ndarray]:

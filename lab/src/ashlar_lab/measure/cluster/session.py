@@ -56,10 +56,13 @@ def _continued(store: Store, experiment: Experiment, parcel: Parcel) -> Store:
     """A store that is ready to go on elsewhere. What was measured must still be what travels."""
     store.update_experiment(experiment)
     before = store.files()
+    if lost := sorted(before.keys() - parcel.digests.keys()):
+        raise BadInput(f"{lost[0]} was sent or looked for when {store.path} was begun, and nothing names it now; name it by --ship or --there, or bring it back")
     for path, digest in parcel.digests.items():
         if before.get(path, digest) != digest:
             raise BadInput(f"{path} has changed since {store.path} was begun (SHA-256 {before[path][:12]}, now {digest[:12]}); "
                            "bring it back, or begin a new store")
+    store.add_files(parcel.digests)
     store.name_machine(socket.gethostname())
     store.drop_blocks_below(len(experiment.arms()))
     return store
