@@ -1214,13 +1214,15 @@ static struct node *rescued;
 static void count_finalized(ashlar_thread *of, void *cell, void *argument)
 {
     struct node *node = cell;
+    size_t number = node->number;
     CHECK(of == thread && argument == &finalized);
     finalized++;
-    finalized_sum += node->number;
+    finalized_sum += number;
     if (node->left) finalized_sum += 100 * node->left->number;
     new_node(9);
     ashlar_collect(thread, ASHLAR_FULL);
-    if (node->number == 5) rescued = node;
+    CHECK(node->number == number);
+    if (number == 5) rescued = node;
 }
 
 CLAIM(finalizers_run_once_with_what_their_cells_refer_to)

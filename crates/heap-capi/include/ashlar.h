@@ -399,7 +399,7 @@ bool ashlar_finalizer_add(ashlar_heap *heap, void *cell, ashlar_finalize finaliz
 /* [lock] Removes the finalizers of the cell that are not due yet. Returns how many there were. */
 size_t ashlar_finalizer_remove(ashlar_heap *heap, void *cell);
 /* [lock] Runs the finalizers that are due. Returns how many there were. A finalizer may
- * allocate, collect and add finalizers, and must return. */
+ * allocate, collect and add finalizers, and must return. Until then its cell does not move. */
 size_t ashlar_run_finalizers(ashlar_thread *thread);
 
 /* ── Collecting ──────────────────────────────────────────────────────────────── */

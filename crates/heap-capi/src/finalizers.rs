@@ -100,12 +100,15 @@ impl FinalizerLists {
         }
     }
 
-    /// Marks, or updates, the cells of finalizers that are due or running.
+    /// Marks, or updates, the cells of finalizers that are due. Those of running ones stay where
+    /// they are: their functions have the addresses.
     pub(crate) fn trace(&mut self, tracer: &mut Tracer<'_, '_>) {
-        let running = self.running.iter_mut().map(|(_, finalizer)| finalizer);
-        for finalizer in self.due.iter_mut().chain(running) {
+        for finalizer in &mut self.due {
             // SAFETY: where a cell is now, there is a cell.
             finalizer.cell = unsafe { Cell::from_address(tracer.mark(finalizer.cell)) };
+        }
+        for (_, finalizer) in &self.running {
+            tracer.pin(finalizer.cell);
         }
     }
 
