@@ -1553,6 +1553,27 @@ CLAIM(each_cell_is_shown_and_counted)
     CHECK(part[0] == now.minor_collections && part[1] == 7);
 }
 
+static void release_slowly(void *cell, ashlar_thread *of, void *data)
+{
+    usleep(10);
+    release_node(cell, of, data);
+}
+
+CLAIM(pauses_count_the_sweeping_that_allocations_do)
+{
+    ashlar_vm vm = nodes();
+    vm.release = release_slowly;
+    begin_with(&vm, NULL);
+    for (size_t number = 0; number < 10000; number++) new_node(number);
+    ashlar_collect(thread, ASHLAR_MINOR);
+    ashlar_statistics before = statistics();
+    size_t released_before = released;
+    while (released < released_before + 1000) new_node(0);
+    ashlar_statistics now = statistics();
+    CHECK(now.pauses > before.pauses);
+    CHECK(now.pause_ns >= before.pause_ns + (released - released_before) * 10000);
+}
+
 CLAIM(heaps_are_independent_and_end_whole)
 {
     for (int times = 0; times < 20; times++) {

@@ -30,6 +30,14 @@ impl World for Program<'_> {
         }
     }
 
+    fn sweeping<R>(&self, work: impl FnOnce() -> R) -> R {
+        let heap = &self.heap.heap;
+        match heap.is_sweeping() {
+            true => heap.pauses().during(work),
+            false => work(),
+        }
+    }
+
     fn may_collect(&self) -> bool {
         !self.heap.is_disabled()
     }
