@@ -30,9 +30,9 @@
  * a collection the program must keep what it uses reachable: from roots, from trace_roots, or
  * from a stack that is scanned (ashlar_thread_scan_stack).
  *
- * Errors. A function that fails returns NULL, false or -1; ashlar_error says why, in one
- * line. A program that breaks the rules (allocates while it is traced, frees what is no
- * payload) is ended with a line on standard error.
+ * Errors. A function that fails returns NULL or false; ashlar_error says why, in one line. A
+ * program that breaks the rules (allocates a cell while it is traced, frees what is no payload)
+ * is ended with a line on standard error.
  */
 #ifndef ASHLAR_H
 #define ASHLAR_H

@@ -43,6 +43,14 @@ pub(crate) fn note(message: impl Display) {
     });
 }
 
+/// Returns whether there is memory, and keeps that there is none for `what`.
+pub(crate) fn no_memory_unless(has_memory: bool, what: &str) -> bool {
+    if !has_memory {
+        note(format_args!("memory is out: no {what}"));
+    }
+    has_memory
+}
+
 #[no_mangle]
 extern "C" fn ashlar_error() -> *const c_char {
     LATEST.with_borrow(|latest| latest.bytes.as_ptr().cast())

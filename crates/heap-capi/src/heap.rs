@@ -190,7 +190,8 @@ unsafe extern "C" fn ashlar_heap_free(heap: *mut ProgramHeap) {
 
 #[no_mangle]
 extern "C" fn ashlar_root_add(heap: &ProgramHeap, place: *mut usize) -> bool {
-    heap.vm().roots.borrow_mut().add(place)
+    let is_added = heap.vm().roots.borrow_mut().add(place);
+    error::no_memory_unless(is_added, "root")
 }
 
 #[no_mangle]
@@ -200,7 +201,8 @@ extern "C" fn ashlar_root_remove(heap: &ProgramHeap, place: *mut usize) {
 
 #[no_mangle]
 extern "C" fn ashlar_pin(heap: &ProgramHeap, cell: *mut c_void) -> bool {
-    heap.vm().roots.borrow_mut().pin(cell as usize)
+    let is_pinned = heap.vm().roots.borrow_mut().pin(cell as usize);
+    error::no_memory_unless(is_pinned, "pin")
 }
 
 #[no_mangle]
@@ -291,6 +293,9 @@ pub(crate) fn heap_of_leaves() -> Box<ProgramHeap> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::finalizers::ashlar_finalizer_add;
+    use crate::refusing_allocator::while_memory_is_refused;
+    use std::ptr::null_mut;
 
     /// Runs `work` in a child, of which `heap` is told. Returns what `work` returns.
     fn in_child(heap: &ProgramHeap, work: impl FnOnce() -> u8) -> i32 {
@@ -308,6 +313,22 @@ mod tests {
         assert_eq!(unsafe { libc::waitpid(child, &mut status, 0) }, child);
         assert!(libc::WIFEXITED(status), "{status}");
         libc::WEXITSTATUS(status)
+    }
+
+    #[test]
+    fn where_memory_is_refused_a_line_says_what_there_is_none_for() {
+        extern "C" fn finalize(_: &Thread, _: *mut c_void, _: *mut c_void) {}
+        let heap = heap_of_leaves();
+        let mut place = 0;
+        let cell = std::ptr::without_provenance_mut(64);
+        while_memory_is_refused(|| assert!(!ashlar_root_add(&heap, &mut place)));
+        assert_eq!(error::latest(), "memory is out: no root");
+        while_memory_is_refused(|| assert!(!ashlar_pin(&heap, cell)));
+        assert_eq!(error::latest(), "memory is out: no pin");
+        // SAFETY: the cell is not looked at, as the finalizer is not added.
+        let add = || unsafe { ashlar_finalizer_add(&heap, cell, finalize, null_mut()) };
+        while_memory_is_refused(|| assert!(!add()));
+        assert_eq!(error::latest(), "memory is out: no finalizer");
     }
 
     #[test]
