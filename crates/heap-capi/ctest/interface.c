@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -1487,6 +1488,83 @@ CLAIM(a_child_goes_on_that_was_forked_while_threads_begin_and_end)
     }
     __atomic_store_n(&threads_go_on, 0, __ATOMIC_RELAXED);
     for (size_t index = 0; index < 2; index++) CHECK(!pthread_join(others[index], NULL));
+}
+
+/* ── Broken rules ────────────────────────────────────────────────────────────────── */
+
+/* Runs `work`, which is to end its process, in a child. Returns what that writes to standard
+ * error. */
+static const char *last_words(void (*work)(void))
+{
+    static char words[2000];
+    int ends[2], status = 0;
+    CHECK(!pipe(ends));
+    pid_t child = fork();
+    if (child == 0) {
+        struct rlimit none = { 0, 0 };
+        setrlimit(RLIMIT_CORE, &none);
+        dup2(ends[1], STDERR_FILENO);
+        work();
+        _exit(0);
+    }
+    close(ends[1]);
+    size_t length = 0;
+    ssize_t more;
+    while ((more = read(ends[0], words + length, sizeof words - 1 - length)) > 0) length += (size_t)more;
+    words[length] = 0;
+    close(ends[0]);
+    CHECK(waitpid(child, &status, 0) == child && WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT);
+    return words;
+}
+
+static bool is_line_with(const char *words, const char *part)
+{
+    const char *end = strchr(words, '\n');
+    return !strncmp(words, "ashlar: ", 8) && strstr(words, part) && end && !end[1];
+}
+
+static bool breaks_rules;
+
+static void trace_and_allocate(void *cell, ashlar_tracer *tracer, void *data)
+{
+    trace_node(cell, tracer, data);
+    if (breaks_rules) ashlar_new(thread, sizeof(struct node));
+}
+
+static void release_and_allocate(void *cell, ashlar_thread *of, void *data)
+{
+    release_node(cell, of, data);
+    if (breaks_rules) ashlar_new(of, sizeof(struct node));
+}
+
+static void release_and_collect(void *cell, ashlar_thread *of, void *data)
+{
+    release_node(cell, of, data);
+    if (breaks_rules) ashlar_collect(of, ASHLAR_FULL);
+}
+
+static void break_rules(void)
+{
+    breaks_rules = true;
+    ashlar_collect(thread, ASHLAR_FULL);
+}
+
+CLAIM(a_program_whose_callback_allocates_or_collects_is_ended_with_a_line)
+{
+    static const char line[] = "a callback of the collector must not allocate or collect";
+    ashlar_vm vms[] = { nodes(), nodes(), nodes() };
+    vms[0].trace = trace_and_allocate;
+    vms[1].release = release_and_allocate;
+    vms[2].release = release_and_collect;
+    for (size_t index = 0; index < 3; index++) {
+        begin_with(&vms[index], NULL);
+        struct node *root = new_node(1);
+        CHECK(ashlar_root_add(heap, &root));
+        new_node(2);
+        CHECK(is_line_with(last_words(break_rules), line));
+        end();
+        CHECK(released == 2);
+    }
 }
 
 /* ── Options and looking ─────────────────────────────────────────────────────────── */

@@ -102,6 +102,15 @@ impl ProgramHeap {
         self.disabled.get() > 0
     }
 
+    /// # Panics
+    /// When the collector is at work: one of its callbacks has called.
+    pub(crate) fn assert_at_rest(&self) {
+        assert!(
+            !self.heap.shared().is_busy(),
+            "a callback of the collector must not allocate or collect"
+        );
+    }
+
     /// The state of new cells.
     pub(crate) fn new_state(&self) -> CellState {
         match self.options.get().has_barriers {
@@ -130,6 +139,7 @@ unsafe extern "C" fn ashlar_heap_new(
     callbacks: *const Callbacks,
     options: *const c_char,
 ) -> Option<Box<ProgramHeap>> {
+    error::have_panics_leave_a_line();
     // SAFETY: the program passes an `ashlar_vm` and a string.
     let made = unsafe {
         Callbacks::read(callbacks).and_then(|callbacks| {
