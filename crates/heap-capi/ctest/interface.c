@@ -1375,8 +1375,10 @@ CLAIM(a_scanned_stack_keeps_what_it_points_into)
 {
     begin("nursery_min=64K nursery_max=64K stress=poison");
     ashlar_thread_scan_stack(thread, ASHLAR_HERE());
+    size_t *volatile inside = NULL;
+    CHECK((const char *)ASHLAR_HERE() >= (const char *)(&inside + 1));
     CHECK(list_on_the_stack(10000) == 10000);
-    size_t *volatile inside = number_inside_a_node();
+    inside = number_inside_a_node();
     ashlar_collect(thread, ASHLAR_COMPACT);
     CHECK(*inside == 42);
     inside = NULL;

@@ -352,9 +352,14 @@ void ashlar_unpin(ashlar_heap *heap, void *cell);
 
 /* Has the calling thread's stack scanned in every collection, up to `base`: any word in it
  * that is an address in a cell keeps the cell, where it is. Call this in main or in the
- * thread's first function with ASHLAR_HERE(). NULL ends the scanning. */
+ * thread's first function with ASHLAR_HERE(), where the frame of the function that calls it
+ * begins: its own variables are scanned, too. NULL ends the scanning. */
 void ashlar_thread_scan_stack(ashlar_thread *thread, const void *base);
-#define ASHLAR_HERE() ((const void *)__builtin_frame_address(0))
+#if defined(__clang__) && defined(__aarch64__) /* where its __builtin_dwarf_cfa lies below variables */
+#define ASHLAR_HERE() ((const void *)__builtin_sponentry())
+#else
+#define ASHLAR_HERE() ((const void *)__builtin_dwarf_cfa())
+#endif
 
 /* Runs `work`, during which the thread may give up the program's lock, wait, and take the lock
  * again. Collections of other threads scan the thread's stack, if it is scanned at all, as it is
