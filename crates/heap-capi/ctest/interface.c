@@ -1209,6 +1209,39 @@ CLAIM(ephemerons_can_be_made_of_marked)
     key = NULL;
 }
 
+/* The end of a list, and what it was found to be, in turn: dead or living. */
+static struct node *last;
+static char found_to_be[8];
+
+static void note_whether_last_is_dead(ashlar_tracer *tracer, void *data)
+{
+    (void)data;
+    size_t times = strlen(found_to_be);
+    if (times < sizeof found_to_be - 1) found_to_be[times] = ashlar_is_dead(tracer, last) ? 'd' : 'l';
+}
+
+static void do_nothing(ashlar_thread *of, void *cell, void *argument)
+{
+    (void)of, (void)cell, (void)argument;
+}
+
+CLAIM(what_only_a_due_finalizer_keeps_is_dead_at_first_and_then_lives)
+{
+    ashlar_vm vm = nodes();
+    vm.marked = note_whether_last_is_dead;
+    vm.moves = false;
+    begin_with(&vm, NULL);
+    memset(found_to_be, 0, sizeof found_to_be);
+    struct node *dying = new_node(1);
+    last = dying->left = new_node(2);
+    CHECK(ashlar_finalizer_add(heap, dying, do_nothing, NULL));
+    ashlar_collect(thread, ASHLAR_FULL);
+    CHECK(!strcmp(found_to_be, "dl") && released == 0 && last->number == 2);
+    CHECK(ashlar_run_finalizers(thread) == 1);
+    ashlar_collect(thread, ASHLAR_FULL);
+    CHECK(!strcmp(found_to_be, "dld") && released == 2);
+}
+
 static size_t finalized, finalized_sum;
 static struct node *rescued;
 

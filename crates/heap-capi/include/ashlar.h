@@ -142,7 +142,9 @@ typedef struct ashlar_vm {
 
     /* As `trace`, but called before it, and by several threads at once. Returns false, with
      * nothing marked, for cells that only one thread can trace, or that have weak references:
-     * those go to `trace`, which must know every kind of cell all the same. */
+     * those go to `trace`, which must know every kind of cell all the same. With threads=2 or
+     * more it also runs on threads of the heap's own, with a stack of 256 KiB and the program's
+     * thread-local variables as they are at first: it must not recurse deeply. */
     bool (*trace_anywhere)(void *cell, ashlar_tracer *tracer, void *data);
 
     /* A cell has died, and its memory is about to be reused: frees the payloads that it
@@ -316,7 +318,8 @@ void *ashlar_realloc(ashlar_thread *thread, void *payload, size_t bytes);
 bool ashlar_resize_in_place(ashlar_thread *thread, void *payload, size_t bytes);
 /* [any] NULL is ignored. */
 void ashlar_free(ashlar_thread *thread, void *payload);
-/* [any] Bytes that the payload can hold; 0 when `address` is in no payload of this heap. */
+/* [any] Bytes that the payload at `address`, which is its beginning, can hold; 0 when it is an
+ * address outside the heap, or of a cell. */
 size_t ashlar_payload_bytes(const ashlar_heap *heap, const void *address);
 /* [any] Counts memory elsewhere that cells own: `bytes` more, or fewer when negative. */
 void ashlar_note_elsewhere(ashlar_heap *heap, ptrdiff_t bytes);
@@ -391,7 +394,9 @@ void ashlar_mark_ambiguous(ashlar_tracer *tracer, const void *from, const void *
  * or dies. */
 void ashlar_mark_weak(ashlar_tracer *tracer, void *place);
 
-/* In vm.marked: whether a cell has died; false for what ashlar_mark_words leaves alone. */
+/* In vm.marked: whether a cell has died; false for what ashlar_mark_words leaves alone. Also true,
+ * at first, for a cell that will be kept because a finalizer that is due refers to it: what the
+ * finalizer may use is freed in vm.release, not here. */
 bool ashlar_is_dead(ashlar_tracer *tracer, void *cell);
 
 /* ── Finalizers ──────────────────────────────────────────────────────────────── */
