@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -1208,19 +1209,54 @@ CLAIM(ephemerons_can_be_made_of_marked)
     key = NULL;
 }
 
+/* The end of a list, and what it was found to be, in turn: dead or living. */
+static struct node *last;
+static char found_to_be[8];
+
+static void note_whether_last_is_dead(ashlar_tracer *tracer, void *data)
+{
+    (void)data;
+    size_t times = strlen(found_to_be);
+    if (times < sizeof found_to_be - 1) found_to_be[times] = ashlar_is_dead(tracer, last) ? 'd' : 'l';
+}
+
+static void do_nothing(ashlar_thread *of, void *cell, void *argument)
+{
+    (void)of, (void)cell, (void)argument;
+}
+
+CLAIM(what_only_a_due_finalizer_keeps_is_dead_at_first_and_then_lives)
+{
+    ashlar_vm vm = nodes();
+    vm.marked = note_whether_last_is_dead;
+    vm.moves = false;
+    begin_with(&vm, NULL);
+    memset(found_to_be, 0, sizeof found_to_be);
+    struct node *dying = new_node(1);
+    last = dying->left = new_node(2);
+    CHECK(ashlar_finalizer_add(heap, dying, do_nothing, NULL));
+    ashlar_collect(thread, ASHLAR_FULL);
+    CHECK(!strcmp(found_to_be, "dl") && released == 0 && last->number == 2);
+    CHECK(ashlar_run_finalizers(thread) == 1);
+    ashlar_collect(thread, ASHLAR_FULL);
+    CHECK(!strcmp(found_to_be, "dld") && released == 2);
+}
+
 static size_t finalized, finalized_sum;
 static struct node *rescued;
 
 static void count_finalized(ashlar_thread *of, void *cell, void *argument)
 {
     struct node *node = cell;
+    size_t number = node->number;
     CHECK(of == thread && argument == &finalized);
     finalized++;
-    finalized_sum += node->number;
+    finalized_sum += number;
     if (node->left) finalized_sum += 100 * node->left->number;
     new_node(9);
     ashlar_collect(thread, ASHLAR_FULL);
-    if (node->number == 5) rescued = node;
+    CHECK(node->number == number);
+    if (number == 5) rescued = node;
 }
 
 CLAIM(finalizers_run_once_with_what_their_cells_refer_to)
@@ -1372,8 +1408,10 @@ CLAIM(a_scanned_stack_keeps_what_it_points_into)
 {
     begin("nursery_min=64K nursery_max=64K stress=poison");
     ashlar_thread_scan_stack(thread, ASHLAR_HERE());
+    size_t *volatile inside = NULL;
+    CHECK((const char *)ASHLAR_HERE() >= (const char *)(&inside + 1));
     CHECK(list_on_the_stack(10000) == 10000);
-    size_t *volatile inside = number_inside_a_node();
+    inside = number_inside_a_node();
     ashlar_collect(thread, ASHLAR_COMPACT);
     CHECK(*inside == 42);
     inside = NULL;
@@ -1487,6 +1525,83 @@ CLAIM(a_child_goes_on_that_was_forked_while_threads_begin_and_end)
     for (size_t index = 0; index < 2; index++) CHECK(!pthread_join(others[index], NULL));
 }
 
+/* ── Broken rules ────────────────────────────────────────────────────────────────── */
+
+/* Runs `work`, which is to end its process, in a child. Returns what that writes to standard
+ * error. */
+static const char *last_words(void (*work)(void))
+{
+    static char words[2000];
+    int ends[2], status = 0;
+    CHECK(!pipe(ends));
+    pid_t child = fork();
+    if (child == 0) {
+        struct rlimit none = { 0, 0 };
+        setrlimit(RLIMIT_CORE, &none);
+        dup2(ends[1], STDERR_FILENO);
+        work();
+        _exit(0);
+    }
+    close(ends[1]);
+    size_t length = 0;
+    ssize_t more;
+    while ((more = read(ends[0], words + length, sizeof words - 1 - length)) > 0) length += (size_t)more;
+    words[length] = 0;
+    close(ends[0]);
+    CHECK(waitpid(child, &status, 0) == child && WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT);
+    return words;
+}
+
+static bool is_line_with(const char *words, const char *part)
+{
+    const char *end = strchr(words, '\n');
+    return !strncmp(words, "ashlar: ", 8) && strstr(words, part) && end && !end[1];
+}
+
+static bool breaks_rules;
+
+static void trace_and_allocate(void *cell, ashlar_tracer *tracer, void *data)
+{
+    trace_node(cell, tracer, data);
+    if (breaks_rules) ashlar_new(thread, sizeof(struct node));
+}
+
+static void release_and_allocate(void *cell, ashlar_thread *of, void *data)
+{
+    release_node(cell, of, data);
+    if (breaks_rules) ashlar_new(of, sizeof(struct node));
+}
+
+static void release_and_collect(void *cell, ashlar_thread *of, void *data)
+{
+    release_node(cell, of, data);
+    if (breaks_rules) ashlar_collect(of, ASHLAR_FULL);
+}
+
+static void break_rules(void)
+{
+    breaks_rules = true;
+    ashlar_collect(thread, ASHLAR_FULL);
+}
+
+CLAIM(a_program_whose_callback_allocates_or_collects_is_ended_with_a_line)
+{
+    static const char line[] = "a callback of the collector must not allocate or collect";
+    ashlar_vm vms[] = { nodes(), nodes(), nodes() };
+    vms[0].trace = trace_and_allocate;
+    vms[1].release = release_and_allocate;
+    vms[2].release = release_and_collect;
+    for (size_t index = 0; index < 3; index++) {
+        begin_with(&vms[index], NULL);
+        struct node *root = new_node(1);
+        CHECK(ashlar_root_add(heap, &root));
+        new_node(2);
+        CHECK(is_line_with(last_words(break_rules), line));
+        end();
+        CHECK(released == 2);
+    }
+}
+
 /* ── Options and looking ─────────────────────────────────────────────────────────── */
 
 CLAIM(wrong_options_get_a_line)
@@ -1549,6 +1664,27 @@ CLAIM(each_cell_is_shown_and_counted)
     uint64_t part[2] = { 7, 7 };
     ashlar_statistics_get(heap, (void *)part, sizeof *part);
     CHECK(part[0] == now.minor_collections && part[1] == 7);
+}
+
+static void release_slowly(void *cell, ashlar_thread *of, void *data)
+{
+    usleep(10);
+    release_node(cell, of, data);
+}
+
+CLAIM(pauses_count_the_sweeping_that_allocations_do)
+{
+    ashlar_vm vm = nodes();
+    vm.release = release_slowly;
+    begin_with(&vm, NULL);
+    for (size_t number = 0; number < 10000; number++) new_node(number);
+    ashlar_collect(thread, ASHLAR_MINOR);
+    ashlar_statistics before = statistics();
+    size_t released_before = released;
+    while (released < released_before + 1000) new_node(0);
+    ashlar_statistics now = statistics();
+    CHECK(now.pauses > before.pauses);
+    CHECK(now.pause_ns >= before.pause_ns + (released - released_before) * 10000);
 }
 
 CLAIM(heaps_are_independent_and_end_whole)

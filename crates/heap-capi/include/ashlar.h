@@ -30,9 +30,9 @@
  * a collection the program must keep what it uses reachable: from roots, from trace_roots, or
  * from a stack that is scanned (ashlar_thread_scan_stack).
  *
- * Errors. A function that fails returns NULL, false or -1; ashlar_error says why, in one
- * line. A program that breaks the rules (allocates while it is traced, frees what is no
- * payload) is ended with a line on standard error.
+ * Errors. A function that fails returns NULL or false; ashlar_error says why, in one line. A
+ * program that breaks the rules (allocates a cell while it is traced, frees what is no payload)
+ * is ended with a line on standard error.
  */
 #ifndef ASHLAR_H
 #define ASHLAR_H
@@ -142,7 +142,9 @@ typedef struct ashlar_vm {
 
     /* As `trace`, but called before it, and by several threads at once. Returns false, with
      * nothing marked, for cells that only one thread can trace, or that have weak references:
-     * those go to `trace`, which must know every kind of cell all the same. */
+     * those go to `trace`, which must know every kind of cell all the same. With threads=2 or
+     * more it also runs on threads of the heap's own, with a stack of 256 KiB and the program's
+     * thread-local variables as they are at first: it must not recurse deeply. */
     bool (*trace_anywhere)(void *cell, ashlar_tracer *tracer, void *data);
 
     /* A cell has died, and its memory is about to be reused: frees the payloads that it
@@ -316,7 +318,8 @@ void *ashlar_realloc(ashlar_thread *thread, void *payload, size_t bytes);
 bool ashlar_resize_in_place(ashlar_thread *thread, void *payload, size_t bytes);
 /* [any] NULL is ignored. */
 void ashlar_free(ashlar_thread *thread, void *payload);
-/* [any] Bytes that the payload can hold; 0 when `address` is in no payload of this heap. */
+/* [any] Bytes that the payload at `address`, which is its beginning, can hold; 0 when it is an
+ * address outside the heap, or of a cell. */
 size_t ashlar_payload_bytes(const ashlar_heap *heap, const void *address);
 /* [any] Counts memory elsewhere that cells own: `bytes` more, or fewer when negative. */
 void ashlar_note_elsewhere(ashlar_heap *heap, ptrdiff_t bytes);
@@ -352,9 +355,14 @@ void ashlar_unpin(ashlar_heap *heap, void *cell);
 
 /* Has the calling thread's stack scanned in every collection, up to `base`: any word in it
  * that is an address in a cell keeps the cell, where it is. Call this in main or in the
- * thread's first function with ASHLAR_HERE(). NULL ends the scanning. */
+ * thread's first function with ASHLAR_HERE(), where the frame of the function that calls it
+ * begins: its own variables are scanned, too. NULL ends the scanning. */
 void ashlar_thread_scan_stack(ashlar_thread *thread, const void *base);
-#define ASHLAR_HERE() ((const void *)__builtin_frame_address(0))
+#if defined(__clang__) && defined(__aarch64__) /* where its __builtin_dwarf_cfa lies below variables */
+#define ASHLAR_HERE() ((const void *)__builtin_sponentry())
+#else
+#define ASHLAR_HERE() ((const void *)__builtin_dwarf_cfa())
+#endif
 
 /* Runs `work`, during which the thread may give up the program's lock, wait, and take the lock
  * again. Collections of other threads scan the thread's stack, if it is scanned at all, as it is
@@ -386,7 +394,9 @@ void ashlar_mark_ambiguous(ashlar_tracer *tracer, const void *from, const void *
  * or dies. */
 void ashlar_mark_weak(ashlar_tracer *tracer, void *place);
 
-/* In vm.marked: whether a cell has died; false for what ashlar_mark_words leaves alone. */
+/* In vm.marked: whether a cell has died; false for what ashlar_mark_words leaves alone. Also true,
+ * at first, for a cell that will be kept because a finalizer that is due refers to it: what the
+ * finalizer may use is freed in vm.release, not here. */
 bool ashlar_is_dead(ashlar_tracer *tracer, void *cell);
 
 /* ── Finalizers ──────────────────────────────────────────────────────────────── */
@@ -399,7 +409,7 @@ bool ashlar_finalizer_add(ashlar_heap *heap, void *cell, ashlar_finalize finaliz
 /* [lock] Removes the finalizers of the cell that are not due yet. Returns how many there were. */
 size_t ashlar_finalizer_remove(ashlar_heap *heap, void *cell);
 /* [lock] Runs the finalizers that are due. Returns how many there were. A finalizer may
- * allocate, collect and add finalizers, and must return. */
+ * allocate, collect and add finalizers, and must return. Until then its cell does not move. */
 size_t ashlar_run_finalizers(ashlar_thread *thread);
 
 /* ── Collecting ──────────────────────────────────────────────────────────────── */

@@ -18,15 +18,21 @@ pub(crate) struct Program<'a> {
 
 impl World for Program<'_> {
     fn stopped(&self, work: impl FnOnce()) {
-        assert!(
-            !self.heap.heap.is_collecting(),
-            "a callback of the collector must not allocate or collect"
-        );
-        self.heap.vm().current.set(self.thread);
+        self.heap.assert_at_rest();
+        let vm = self.heap.vm();
+        vm.current.set(self.thread);
         let pauses = self.heap.heap.pauses();
-        pauses.during(|| self.thread.stopped(work));
-        if let Some(wrong) = self.heap.vm().take_wrong_layout() {
+        pauses.during(|| vm.without_cells(|| self.thread.stopped(work)));
+        if let Some(wrong) = vm.take_wrong_layout() {
             panic!("{wrong}");
+        }
+    }
+
+    fn sweeping<R>(&self, work: impl FnOnce() -> R) -> R {
+        let heap = &self.heap.heap;
+        match heap.is_sweeping() {
+            true => heap.pauses().during(work),
+            false => work(),
         }
     }
 

@@ -3,6 +3,8 @@
 use std::cell::RefCell;
 use std::ffi::c_char;
 use std::fmt::{Display, Error, Result, Write};
+use std::panic::{self, PanicHookInfo};
+use std::sync::Once;
 
 /// Bytes of a line, with the zero after it.
 const LINE_BYTES: usize = 1024;
@@ -41,6 +43,32 @@ pub(crate) fn note(message: impl Display) {
         let _ = write!(latest, "{message}");
         latest.bytes[latest.length] = 0;
     });
+}
+
+/// Returns whether there is memory, and keeps that there is none for `what`.
+pub(crate) fn no_memory_unless(has_memory: bool, what: &str) -> bool {
+    if !has_memory {
+        note(format_args!("memory is out: no {what}"));
+    }
+    has_memory
+}
+
+/// Has panics, which end the process, leave one line on standard error.
+pub(crate) fn have_panics_leave_a_line() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| panic::set_hook(Box::new(leave_a_line)));
+}
+
+fn leave_a_line(panic: &PanicHookInfo<'_>) {
+    let payload = panic.payload();
+    let formatted = payload.downcast_ref::<String>().map(String::as_str);
+    let message = formatted.or_else(|| payload.downcast_ref::<&str>().copied());
+    let place = panic.location().map(|place| format!(" ({place})"));
+    eprintln!(
+        "ashlar: {}{}",
+        message.unwrap_or("a panic"),
+        place.unwrap_or_default()
+    );
 }
 
 #[no_mangle]

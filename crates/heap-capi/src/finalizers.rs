@@ -4,6 +4,7 @@ use std::ffi::c_void;
 
 use ashlar_heap::{Cell, MarkingEnd, Scope, Trace};
 
+use crate::error;
 use crate::heap::ProgramHeap;
 use crate::thread::Thread;
 use crate::tracer::{cell_of, pointer, Tracer};
@@ -100,12 +101,15 @@ impl FinalizerLists {
         }
     }
 
-    /// Marks, or updates, the cells of finalizers that are due or running.
+    /// Marks, or updates, the cells of finalizers that are due. Those of running ones stay where
+    /// they are: their functions have the addresses.
     pub(crate) fn trace(&mut self, tracer: &mut Tracer<'_, '_>) {
-        let running = self.running.iter_mut().map(|(_, finalizer)| finalizer);
-        for finalizer in self.due.iter_mut().chain(running) {
+        for finalizer in &mut self.due {
             // SAFETY: where a cell is now, there is a cell.
             finalizer.cell = unsafe { Cell::from_address(tracer.mark(finalizer.cell)) };
+        }
+        for (_, finalizer) in &self.running {
+            tracer.pin(finalizer.cell);
         }
     }
 
@@ -132,18 +136,19 @@ fn is_due(finalizer: &Finalizer, end: &MarkingEnd<'_>, due: &mut Vec<Finalizer>)
 }
 
 #[no_mangle]
-unsafe extern "C" fn ashlar_finalizer_add(
+pub(crate) unsafe extern "C" fn ashlar_finalizer_add(
     heap: &ProgramHeap,
     cell: *mut c_void,
     finalize: Finalize,
     argument: *mut c_void,
 ) -> bool {
-    heap.vm().finalizers.borrow_mut().add(Finalizer {
+    let is_added = heap.vm().finalizers.borrow_mut().add(Finalizer {
         // SAFETY: the program passes a cell.
         cell: unsafe { cell_of(cell) },
         finalize,
         argument,
-    })
+    });
+    error::no_memory_unless(is_added, "finalizer")
 }
 
 #[no_mangle]

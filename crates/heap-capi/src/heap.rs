@@ -102,6 +102,15 @@ impl ProgramHeap {
         self.disabled.get() > 0
     }
 
+    /// # Panics
+    /// When the collector is at work: one of its callbacks has called.
+    pub(crate) fn assert_at_rest(&self) {
+        assert!(
+            !self.heap.shared().is_busy(),
+            "a callback of the collector must not allocate or collect"
+        );
+    }
+
     /// The state of new cells.
     pub(crate) fn new_state(&self) -> CellState {
         match self.options.get().has_barriers {
@@ -130,6 +139,7 @@ unsafe extern "C" fn ashlar_heap_new(
     callbacks: *const Callbacks,
     options: *const c_char,
 ) -> Option<Box<ProgramHeap>> {
+    error::have_panics_leave_a_line();
     // SAFETY: the program passes an `ashlar_vm` and a string.
     let made = unsafe {
         Callbacks::read(callbacks).and_then(|callbacks| {
@@ -190,7 +200,8 @@ unsafe extern "C" fn ashlar_heap_free(heap: *mut ProgramHeap) {
 
 #[no_mangle]
 extern "C" fn ashlar_root_add(heap: &ProgramHeap, place: *mut usize) -> bool {
-    heap.vm().roots.borrow_mut().add(place)
+    let is_added = heap.vm().roots.borrow_mut().add(place);
+    error::no_memory_unless(is_added, "root")
 }
 
 #[no_mangle]
@@ -200,7 +211,8 @@ extern "C" fn ashlar_root_remove(heap: &ProgramHeap, place: *mut usize) {
 
 #[no_mangle]
 extern "C" fn ashlar_pin(heap: &ProgramHeap, cell: *mut c_void) -> bool {
-    heap.vm().roots.borrow_mut().pin(cell as usize)
+    let is_pinned = heap.vm().roots.borrow_mut().pin(cell as usize);
+    error::no_memory_unless(is_pinned, "pin")
 }
 
 #[no_mangle]
@@ -291,6 +303,9 @@ pub(crate) fn heap_of_leaves() -> Box<ProgramHeap> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::finalizers::ashlar_finalizer_add;
+    use crate::refusing_allocator::while_memory_is_refused;
+    use std::ptr::null_mut;
 
     /// Runs `work` in a child, of which `heap` is told. Returns what `work` returns.
     fn in_child(heap: &ProgramHeap, work: impl FnOnce() -> u8) -> i32 {
@@ -308,6 +323,22 @@ mod tests {
         assert_eq!(unsafe { libc::waitpid(child, &mut status, 0) }, child);
         assert!(libc::WIFEXITED(status), "{status}");
         libc::WEXITSTATUS(status)
+    }
+
+    #[test]
+    fn where_memory_is_refused_a_line_says_what_there_is_none_for() {
+        extern "C" fn finalize(_: &Thread, _: *mut c_void, _: *mut c_void) {}
+        let heap = heap_of_leaves();
+        let mut place = 0;
+        let cell = std::ptr::without_provenance_mut(64);
+        while_memory_is_refused(|| assert!(!ashlar_root_add(&heap, &mut place)));
+        assert_eq!(error::latest(), "memory is out: no root");
+        while_memory_is_refused(|| assert!(!ashlar_pin(&heap, cell)));
+        assert_eq!(error::latest(), "memory is out: no pin");
+        // SAFETY: the cell is not looked at, as the finalizer is not added.
+        let add = || unsafe { ashlar_finalizer_add(&heap, cell, finalize, null_mut()) };
+        while_memory_is_refused(|| assert!(!add()));
+        assert_eq!(error::latest(), "memory is out: no finalizer");
     }
 
     #[test]

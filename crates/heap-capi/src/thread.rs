@@ -44,6 +44,10 @@ pub(crate) struct Thread {
 /// reads.
 static NO_CELLS: [usize; 1 + 4 * WIDTH_COUNT] = [0; 1 + 4 * WIDTH_COUNT];
 
+fn no_cells() -> *mut c_void {
+    (&raw const NO_CELLS).cast_mut().cast()
+}
+
 impl Thread {
     /// A thread that is on no list of its heap.
     pub(crate) fn new(heap: &ProgramHeap) -> Self {
@@ -52,7 +56,7 @@ impl Thread {
 
     fn new_in(heap: &ProgramHeap, arena: Arena) -> Self {
         Self {
-            cells: StdCell::new((&raw const NO_CELLS).cast_mut().cast()),
+            cells: StdCell::new(no_cells()),
             stage: heap.heap.stage_byte(),
             states: heap.heap.region().tables().biased_states,
             frames: StdCell::new(std::ptr::null()),
@@ -105,6 +109,28 @@ impl Thread {
             self.cells.set(cache.as_ptr().cast());
         }
         self.cache.get()
+    }
+
+    /// Keeps the thread's cells from the inline part.
+    ///
+    /// # Safety
+    /// The thread is on the list of its heap, and stopped.
+    pub(crate) unsafe fn hide_cells(thread: *const Self) {
+        // SAFETY: the thread lives, and is not allocating cells.
+        unsafe { (*thread).cells.set(no_cells()) };
+    }
+
+    /// Undoes [`Thread::hide_cells`].
+    ///
+    /// # Safety
+    /// As for [`Thread::hide_cells`].
+    pub(crate) unsafe fn show_cells(thread: *const Self) {
+        // SAFETY: the thread lives, and is not allocating cells.
+        unsafe {
+            if let Some(cache) = (*thread).cache.get() {
+                (*thread).cells.set(cache.as_ptr().cast());
+            }
+        }
     }
 
     /// Gives up what the thread allocates from.
@@ -188,6 +214,7 @@ extern "C" fn ashlar_new_without_barrier(thread: &Thread, bytes: usize) -> *mut 
 
 fn allocate(thread: &Thread, bytes: usize, state: CellState) -> *mut c_void {
     let heap = thread.heap();
+    heap.assert_at_rest();
     let Some(cache) = thread.allocation_cache(heap) else {
         return no_memory_for(bytes);
     };

@@ -147,6 +147,20 @@ impl Vm {
         self.threads.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Runs `work`, during which the inline part of `ashlar.h` has no cells: a callback that wants
+    /// one ends the program, and does not get one that is freed when marking ends.
+    pub(crate) fn without_cells(&self, work: impl FnOnce()) {
+        for &thread in self.threads().iter() {
+            // SAFETY: threads are taken off the list before they end, and are stopped.
+            unsafe { Thread::hide_cells(thread) };
+        }
+        work();
+        for &thread in self.threads().iter() {
+            // SAFETY: the same.
+            unsafe { Thread::show_cells(thread) };
+        }
+    }
+
     /// Whether cells may move.
     pub(crate) fn moves(&self) -> bool {
         self.callbacks.moves

@@ -47,13 +47,16 @@ uint64_t *ashlar_cursor_previous(ashlar_cursor *cursor, uint64_t *index);
 typedef void (*ashlar_visit)(uint64_t index, uint64_t *value, void *argument);
 void ashlar_wordmap_each(const void *array, ashlar_visit visit, void *argument);
 
-/* The bytes that all arrays of the process have taken from the system. */
+/* The bytes that all arrays of the process have taken from the system for their nodes. The
+ * strings of JudySL and JudyHS arrays are malloc's, and do not count. */
 uint64_t ashlar_wordmap_heap_bytes(void);
 
 /* Sets the functions that chunks of pages come from and go to, instead of mapping and
  * unmapping them; both NULL undoes it. Call it before the first array is made. `take`
  * may return NULL: then the insertion that needed memory fails as documented
- * (JU_ERRNO_NOMEM), and nothing is lost. */
+ * (JU_ERRNO_NOMEM), and nothing is lost. For the strings of JudySL and JudyHS arrays
+ * `take` is not asked. Both are called under locks of the library, of whose functions they
+ * may call ashlar_wordmap_heap_bytes alone. */
 typedef void *(*ashlar_take_pages)(size_t bytes, size_t alignment);
 typedef void (*ashlar_give_pages)(void *pages, size_t bytes);
 void ashlar_wordmap_set_pages(ashlar_take_pages take, ashlar_give_pages give);

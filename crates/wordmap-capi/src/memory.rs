@@ -89,10 +89,10 @@ pub unsafe extern "C" fn ashlar_wordmap_set_pages(
     GIVE.store(address(give.map(|f| f as *mut c_void)), Ordering::Release);
 }
 
-/// The bytes that all arrays of the process have taken from the system.
+/// The bytes that all arrays of the process have taken from the system for their nodes.
 #[no_mangle]
 pub extern "C" fn ashlar_wordmap_heap_bytes() -> u64 {
-    Shared.heap().usage().reserved_bytes as u64
+    Shared.heap().reserved_bytes() as u64
 }
 
 extern "C" fn before_fork() {

@@ -12,7 +12,7 @@ use super::source::{NodeSource, PageSource};
 use super::system::SystemPages;
 use core::cell::UnsafeCell;
 use core::ptr::{self, NonNull};
-use core::sync::atomic::{AtomicU64, Ordering};
+use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 const SHARDS: usize = 8;
 
@@ -56,8 +56,7 @@ struct Shelf {
     /// The next unused chunk of the latest region, and how many of its chunks were never used.
     fresh: *mut u8,
     fresh_chunks: usize,
-    /// The number of chunks: in use, spare and fresh.
-    chunks: usize,
+    /// The largest [`Shard::chunks`] so far.
     chunks_max: usize,
 }
 
@@ -67,6 +66,8 @@ struct Shard {
     /// How many nodes of this shard have been released, extended or shrunk. Written under the
     /// lock.
     changes: AtomicU64,
+    /// The number of chunks: in use, spare and fresh. Written under the lock.
+    chunks: AtomicUsize,
     shelf: UnsafeCell<Shelf>,
 }
 
@@ -128,6 +129,14 @@ impl Locked<'_> {
         let changes = &self.shard.changes;
         changes.store(changes.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
     }
+
+    fn chunks(&self) -> usize {
+        self.shard.chunks.load(Ordering::Relaxed)
+    }
+
+    fn set_chunks(&mut self, chunks: usize) {
+        self.shard.chunks.store(chunks, Ordering::Relaxed);
+    }
 }
 
 impl Drop for Locked<'_> {
@@ -171,6 +180,7 @@ impl<P: PageSource> NodeHeap<P> {
                 Shard {
                     lock: Lock::new(),
                     changes: AtomicU64::new(0),
+                    chunks: AtomicUsize::new(0),
                     shelf: UnsafeCell::new(Shelf {
                         slabs: Slabs::new(),
                         runs: Runs::new(),
@@ -181,7 +191,6 @@ impl<P: PageSource> NodeHeap<P> {
                         spare_chunks: 0,
                         fresh: ptr::null_mut(),
                         fresh_chunks: 0,
-                        chunks: 0,
                         chunks_max: 0,
                     }),
                 }
@@ -198,12 +207,19 @@ impl<P: PageSource> NodeHeap<P> {
             if locked.shelf().is_rest_kept() {
                 self.release_kept(&mut locked);
             }
+            usage.reserved_bytes += locked.chunks() * CHUNK_BYTES;
             let shelf = locked.shelf();
-            usage.reserved_bytes += shelf.chunks * CHUNK_BYTES;
             usage.reserved_bytes_max += shelf.chunks_max * CHUNK_BYTES;
             usage.spare_bytes += (shelf.spare_chunks + shelf.fresh_chunks) * CHUNK_BYTES;
         }
         usage
+    }
+
+    /// [`NodeHeapUse::reserved_bytes`] alone. Takes no lock, so a page source may call it while it
+    /// is asked for a chunk, which does not count yet.
+    pub fn reserved_bytes(&self) -> usize {
+        let chunks = |shard: &Shard| shard.chunks.load(Ordering::Relaxed);
+        self.shards.iter().map(chunks).sum::<usize>() * CHUNK_BYTES
     }
 
     /// Gives the chunks that are kept empty, or not used yet, back to the page source.
@@ -324,9 +340,10 @@ impl<P: PageSource> NodeHeap<P> {
         }
         let chunk = match shelf.take_spare() {
             Some(chunk) => chunk,
-            None => self.fresh_chunk(shelf)?,
+            None => self.fresh_chunk(locked)?,
         };
         let chunk = chunk.as_ptr().cast();
+        let shelf = locked.shelf();
         // SAFETY: the chunk is fresh or empty, and nothing else lists it.
         unsafe {
             if bytes <= SLOT_BYTES_MAX && shelf.strays[bytes / 8] == STRAYS_MAX {
@@ -343,24 +360,28 @@ impl<P: PageSource> NodeHeap<P> {
     }
 
     /// Returns a chunk that was never used; from a region if the shard is large.
-    fn fresh_chunk(&self, shelf: &mut Shelf) -> Option<NonNull<u8>> {
-        if shelf.fresh_chunks == 0 && shelf.chunks >= CHUNKS_TO_TAKE_REGIONS {
+    fn fresh_chunk(&self, locked: &mut Locked<'_>) -> Option<NonNull<u8>> {
+        let mut chunks = locked.chunks();
+        if locked.shelf().fresh_chunks == 0 && chunks >= CHUNKS_TO_TAKE_REGIONS {
             if let Some(region) = self.pages.allocate_region(CHUNK_BYTES, REGION_CHUNKS) {
+                let shelf = locked.shelf();
                 shelf.fresh = region.as_ptr();
                 shelf.fresh_chunks = REGION_CHUNKS;
-                shelf.chunks += REGION_CHUNKS;
+                chunks += REGION_CHUNKS;
             }
         }
-        let chunk = match shelf.take_fresh() {
+        let chunk = match locked.shelf().take_fresh() {
             Some(chunk) => chunk,
             None => {
                 let chunk = self.pages.allocate_chunk(CHUNK_BYTES)?;
-                shelf.chunks += 1;
+                chunks += 1;
                 chunk
             }
         };
-        shelf.chunks_max = shelf.chunks_max.max(shelf.chunks);
-        if shelf.chunks > CHUNKS_TO_BRING_IN {
+        locked.set_chunks(chunks);
+        let shelf = locked.shelf();
+        shelf.chunks_max = shelf.chunks_max.max(chunks);
+        if chunks > CHUNKS_TO_BRING_IN {
             // SAFETY: a fresh chunk.
             unsafe { self.pages.bring_in(chunk, CHUNK_BYTES) };
         }
@@ -453,10 +474,9 @@ impl<P: PageSource> NodeHeap<P> {
 
     #[inline(always)]
     fn release_kept_when_empty(&self, locked: &mut Locked<'_>) {
-        let shelf = locked.shelf();
         // A single chunk would be kept anyway, and a program may make and drop the same map again
         // and again.
-        if shelf.is_rest_kept() && shelf.chunks > 1 {
+        if locked.shelf().is_rest_kept() && locked.chunks() > 1 {
             self.release_kept(locked);
         }
     }
@@ -479,8 +499,9 @@ impl<P: PageSource> NodeHeap<P> {
 
     #[cold]
     fn retire(&self, locked: &mut Locked<'_>, chunk: *mut Chunk) {
+        let chunks = locked.chunks();
         let shelf = locked.shelf();
-        let in_use = shelf.chunks - shelf.spare_chunks - shelf.fresh_chunks - 1;
+        let in_use = chunks - shelf.spare_chunks - shelf.fresh_chunks - 1;
         if shelf.spare_chunks >= (in_use / CHUNKS_A_SPARE).clamp(1, SPARE_CHUNKS_MAX) {
             self.release_spare(locked);
             if in_use < CHUNKS_TO_TAKE_REGIONS {
@@ -513,7 +534,7 @@ impl<P: PageSource> NodeHeap<P> {
             chunks[n] = chunk;
             n += 1;
         }
-        shelf.chunks -= n;
+        locked.set_chunks(locked.chunks() - n);
         // SAFETY: chunks that are empty or were never used, and that are in no list any more; the
         // page source made them with this size.
         unsafe { self.pages.release_chunks(&mut chunks[..n], CHUNK_BYTES) };
