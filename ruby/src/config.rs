@@ -141,6 +141,6 @@ unsafe extern "C" fn ashlar_configure(
 extern "C" fn ashlar_explain_variables() {
     let environment = |name: &str| std::env::var(name).ok();
     for note in tuned(default_pace(), environment).notes {
-        eprintln!("ashlar: {note}");
+        message::print(note);
     }
 }
