@@ -73,7 +73,7 @@ warning_level(void)
     if (NIL_P(ruby_verbose)) return 0;
     uint32_t level = RTEST(ruby_verbose) ? 2 : 1;
     for (long i = 0; i < RARRAY_LEN(categories); i++) {
-        if (RTEST(ashlar_quietly(is_category_on, RARRAY_AREF(categories, i)))) level |= 1U << (8 + i);
+        if (RTEST(ashlar_quietly_and_undisturbed(is_category_on, RARRAY_AREF(categories, i)))) level |= 1U << (8 + i);
     }
     return level;
 }
@@ -105,7 +105,7 @@ set_options(VALUE self, VALUE options)
 {
     VALUE result = rb_funcall(set_options_method, rb_intern("call"), 1, options);
     if (!has_begun) return result;
-    VALUE now = ashlar_quietly(options_now, Qnil);
+    VALUE now = ashlar_quietly_and_undisturbed(options_now, Qnil);
     is_other_code = now == Qundef || !RTEST(rb_str_equal(now, options_text));
     return result;
 }
@@ -229,20 +229,23 @@ load_binary(VALUE binary)
 }
 
 /* Returns nil, and the file is compiled, when Ruby refuses the code. That memory or the stack is
-   out is no fault of the code. Nothing that another thread raises is lost here, because loading
-   looks for no interrupt. */
+   out is no fault of the code, nor is what a signal's handler raises: then the code can be loaded again. */
 static VALUE
 loaded(const char *code, size_t bytes)
 {
     int state = 0;
     volatile VALUE error = rb_errinfo();
     VALUE binary = rb_obj_freeze(rb_str_new_static(code, (long)bytes));
-    VALUE result = rb_protect(load_binary, binary, &state);
-    RB_GC_GUARD(binary);
+    VALUE result = ashlar_protect(load_binary, binary, &state);
     if (!state) return result;
-    VALUE raised = rb_errinfo();
+    volatile VALUE raised = rb_errinfo();
     if (!RB_TYPE_P(raised, T_OBJECT) || !rb_obj_is_kind_of(raised, rb_eStandardError)) rb_jump_tag(state);
     rb_set_errinfo(error);
+    if (ashlar_quietly(load_binary, binary) != Qundef) {
+        rb_set_errinfo(raised);
+        rb_jump_tag(state);
+    }
+    RB_GC_GUARD(binary);
     ashlar_refuse_code(code);
     return Qnil;
 }

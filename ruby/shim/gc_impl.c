@@ -56,6 +56,24 @@ loaded_files(void)
     return RB_TYPE_P(features, T_ARRAY) ? (size_t)RARRAY_LEN(features) : 0;
 }
 
+#ifdef BUILDING_MODULAR_GC
+/* Ruby shows it to a library for threads that collect, with a lock for them. */
+struct rb_execution_context_struct *
+ashlar_execution_context(void)
+{
+    struct rb_gc_vm_context context;
+    rb_gc_initialize_vm_context(&context);
+    rb_native_mutex_destroy(&context.lock);
+    return context.ec;
+}
+#else
+struct rb_execution_context_struct *
+ashlar_execution_context(void)
+{
+    return GET_EC();
+}
+#endif
+
 /* The object space is looked up here: a caller that passed it would have to load it for every
    object. */
 __attribute__((noinline, cold))

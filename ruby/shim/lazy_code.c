@@ -105,7 +105,7 @@ ashlar_code_is_read(VALUE string, const char **bytes)
    nothing can be allocated in the next, which notes it. */
 struct unloaded {
     size_t count;
-    VALUE found; /* an array with room for as many, or 0 */
+    VALUE found; /* an array with room for as many, which programs do not see, or 0 */
     long room;
 };
 
@@ -141,7 +141,7 @@ load_for_children(VALUE unused)
         rb_objspace_each_objects(note_unloaded, &unloaded);
         if (!unloaded.count) break;
         unloaded.room = (long)unloaded.count;
-        unloaded.found = rb_ary_new_capa(unloaded.room);
+        unloaded.found = rb_ary_hidden_new(unloaded.room);
         unloaded.count = 0;
         rb_objspace_each_objects(note_unloaded, &unloaded);
         bool has_loaded = false;
@@ -160,10 +160,13 @@ ashlar_has_waiting_code(void)
     return __atomic_load_n(&has_waiting_code, __ATOMIC_RELAXED);
 }
 
+/* What other threads have raised meanwhile is raised here, before a child begins. */
 void
 ashlar_load_code_for_children(void)
 {
-    if (ashlar_has_waiting_code()) ashlar_quietly_and_undisturbed(load_for_children, Qnil);
+    if (!ashlar_has_waiting_code()) return;
+    ashlar_quietly(load_for_children, Qnil);
+    rb_thread_check_ints();
 }
 
 /* What the interpreter writes when code runs: inline caches and call caches. */

@@ -13,6 +13,9 @@ void *ashlar_objspace(void);
 /* gc_impl.c: whether there is a second Ractor, or was. Ruby 4.0 says it to gc.c alone. */
 bool ashlar_is_multi_ractor(void);
 
+/* gc_impl.c: what Ruby knows of the code that this thread runs. */
+struct rb_execution_context_struct *ashlar_execution_context(void);
+
 /* gc_impl.c: GC.compact. */
 void ashlar_collect_and_compact(void *objspace);
 
@@ -36,8 +39,10 @@ void ashlar_begin_naming(void *objspace);
 void ashlar_prepare_profile(void *objspace);
 void ashlar_end_profile(void *objspace);
 
-/* quietly.c. The first runs `work` and returns what it returns, Qundef when it raises; $! is as before. In the
-   second no other thread and no signal raises anything meanwhile. */
+/* quietly.c. What other threads raise waits until `work` is done. The first is rb_protect otherwise; the second returns
+   what `work` returns, Qundef when it raises, and $! is as before. In the third, signals wait, too: it is for work that
+   locks nothing and loads nothing. */
+VALUE ashlar_protect(VALUE (*work)(VALUE), VALUE argument, int *state);
 VALUE ashlar_quietly(VALUE (*work)(VALUE), VALUE argument);
 VALUE ashlar_quietly_and_undisturbed(VALUE (*work)(VALUE), VALUE argument);
 

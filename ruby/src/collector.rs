@@ -8,6 +8,7 @@ use ashlar_heap::{Evacuation, Heap};
 use crate::binary_forms::BinaryForms;
 use crate::collect::{Latest, Phase, Trimming};
 use crate::knobs::KNOBS;
+use crate::message;
 use crate::object_model::Ruby;
 use crate::options::Options;
 use crate::profiler::Profiler;
@@ -145,12 +146,12 @@ impl Collector {
         };
         if pace.is_over_limit() && !self.warned_of_limit.replace(true) {
             let resident_bytes = self.heap.own_resident_bytes().unwrap_or(0);
-            eprintln!(
-                "ashlar: memory_limit={} MiB: live data does not fit, {} MiB are in use after a full \
+            message::print(format_args!(
+                "memory_limit={} MiB: live data does not fit, {} MiB are in use after a full \
                  collection; the program goes on beyond the limit",
                 limit_bytes >> 20,
                 resident_bytes >> 20
-            );
+            ));
         }
     }
 }

@@ -145,6 +145,6 @@ extern "C" fn ashlar_explain_variables() {
     let in_force = Options::from_environment(environment).map_or(pace, |options| options.heap.pace);
     let overruled = overruled(&pace, &in_force);
     for line in notes.iter().chain(&overruled) {
-        eprintln!("ashlar: {line}");
+        message::print(line);
     }
 }

@@ -13,6 +13,7 @@ use std::ffi::{c_void, CStr};
 
 use crate::elf::{self, LoadedObject, Slot};
 use crate::libc_malloc::{self, FunctionAddress};
+use crate::message;
 
 extern "C" {
     // shim/interposed.c
@@ -95,10 +96,10 @@ pub(crate) fn make_safe(ruby: usize) -> bool {
     // In this order: slots that the loader relocates after the first step are right already.
     let is_safe = all_known && redefine() && redirect_slots(ruby);
     if all_known && !is_safe {
-        eprintln!(
-            "ashlar: calls of free cannot be redirected, because the system or the C library \
+        message::print(
+            "calls of free cannot be redirected, because the system or the C library \
              does not let their places be written; payloads come from libc (preload this \
-             library to have them from the heap)"
+             library to have them from the heap)",
         );
     }
     is_safe

@@ -1,8 +1,16 @@
-//! Messages for the shim, which frees them.
+//! Messages: lines on standard error, and texts for the shim, which frees them.
 
 use std::ffi::{c_char, CString};
+use std::fmt::Display;
+use std::io::{stderr, Write};
 
 use crate::spare_memory::with_spare;
+
+/// Prints a line on standard error. One that cannot be written is lost: the program goes on, where
+/// `eprintln!` would end it.
+pub(crate) fn print(text: impl Display) {
+    let _ = writeln!(stderr(), "ashlar: {text}");
+}
 
 /// Hands a message over; the shim gives it back to [`ashlar_message_free`].
 pub(crate) fn hand_over(text: String) -> *mut c_char {

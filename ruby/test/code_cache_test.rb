@@ -421,6 +421,80 @@ claim "threads that load many files at once, and Ractors, get the right code", o
   ractors.same("-W0")
 end
 
+# ── What comes from outside meanwhile ────────────────────────────────────────
+
+claim "what a signal's handler or another thread raises while a cached file is loaded is the program's, and no code is called damaged", only: "ashlar" do
+  ["Process.kill(:USR1, $$)", "Thread.new(Thread.current) { _1.raise('from outside') }.join"].each do |event|
+    program = cached({ "a.rb" => "A = 1\n" }, <<~RUBY)
+      trap(:USR1) do
+        trap(:USR1, "IGNORE")
+        raise "from outside"
+      end
+      class << RubyVM::InstructionSequence
+        alias load_from_binary_before load_from_binary
+        def load_from_binary(binary) = (#{event}; load_from_binary_before(binary))
+      end
+      begin
+        require "a"
+      rescue => error
+        puts error.message
+      end
+      p Ashlar::CodeCache.stat[:damaged]
+    RUBY
+    program.run
+    done, = program.run
+    check_equal("from outside\n0\n", done.out) { done.describe }
+  end
+end
+
+claim "a thread that is killed while the cache is asked for code ends", only: "ashlar" do
+  program = cached({ "a.rb" => "A = 1\n" }, <<~'RUBY')
+    asked = Queue.new
+    class << Warning; self; end.prepend(Module.new do
+      define_method(:[]) do |category|
+        if Thread.current[:is_loader]
+          asked << true
+          sleep 0.2
+        end
+        super(category)
+      end
+    end)
+    loader = Thread.new do
+      Thread.current[:is_loader] = true
+      require "a"
+      Thread.current[:is_loader] = nil
+      sleep
+    end
+    asked.pop
+    loader.kill
+    $stdout.sync = true
+    puts loader.join(20) ? "ended" : "goes on"
+    exit!(0)
+  RUBY
+  2.times do
+    done, = program.run
+    check_equal("ended\n", done.out) { done.describe }
+  end
+end
+
+claim "a signal that comes while compiled code is kept ends the program, or does what its handler says", only: "ashlar" do
+  ["", "trap(:INT) { exit 3 }", "trap(:INT) { raise Interrupt }"].each do |handler|
+    program = cached({ "a.rb" => "A = 1\n" }, <<~RUBY)
+      #{handler}
+      class RubyVM::InstructionSequence
+        alias to_binary_before to_binary
+        def to_binary(*all) = (Process.kill(:INT, $$); to_binary_before(*all))
+      end
+      require "a"
+      puts "went on"
+    RUBY
+    done, = program.run
+    check_equal("", done.out) { done.describe }
+    check(handler.include?("exit") ? done.status.exitstatus == 3 : done.status.termsig == Signal.list["INT"]) { done.describe }
+    FileUtils.rm_rf(program.cache)
+  end
+end
+
 claim "a program that has a load_iseq of its own has its way", only: "ashlar" do
   program = cached({ "a.rb" => "puts :from_file\n" }, <<~'RUBY')
     class << RubyVM::InstructionSequence
@@ -626,6 +700,12 @@ claim "a folder that is a link is not used", only: "ashlar" do
     FileUtils.rm_f(program.cache)
     File.symlink("#{program.cache}-real", program.cache)
   end
+end
+
+claim "a program goes on when the line about its cache cannot be written", only: "ashlar" do
+  program = cached({ "a.rb" => "A = 1\n" }, "$stdout.sync = true; $stderr.reopen('/dev/full'); require 'a'; p A; Process.warmup; p A")
+  done, = program.run("-w", cache: "/sys")
+  check_equal([0, "1\n1\n"], [done.status.exitstatus, done.out]) { done.describe }
 end
 
 claim "a folder that cannot be made is not used", only: "ashlar" do

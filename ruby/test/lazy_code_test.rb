@@ -962,6 +962,43 @@ lazy_claim "a parent loads what waits before its first child begins, also what i
   RUBY
 end
 
+lazy_claim "a program that is asked while waiting code is loaded for children meets none of the collector's lists" do
+  ruby_ok IN_THE_MIDDLE + <<~'RUBY', "-w"
+    asked = lists = 0
+    load_middle
+    in_the_middle do
+      asked += 1
+      ObjectSpace.each_object(Array) do |array|
+        inside = ObjectSpace.reachable_objects_from(array) || []
+        lists += 1 if inside.any? { ObjectSpace::InternalObjectWrapper === _1 && _1.type == :T_IMEMO }
+      end
+    end
+    Process.warmup
+    abort "nothing warned" unless asked > 0
+    abort "#{lists} lists" unless lists == 0
+    puts "ok"
+  RUBY
+end
+
+lazy_claim "what another thread raises while waiting code is loaded for children is raised when that is done, and then there is no fork" do
+  ["Process.warmup", "fork { puts 'a child'; exit! }"].each do |order|
+    ruby_prints("0 wait\nfrom outside\n", IN_THE_MIDDLE + <<~RUBY, "-w")
+      code = load_middle
+      main = Thread.current
+      in_the_middle do
+        in_the_middle
+        Thread.new { main.raise("from outside") }.join
+      end
+      begin
+        #{order}
+        puts "nothing was raised"
+      rescue => error
+        puts "\#{waiting(code)} wait", error.message
+      end
+    RUBY
+  end
+end
+
 lazy_claim "what cannot be loaded before a child begins goes on waiting, and the program does not notice" do
   ruby_ok LAZY + <<~'RUBY', "-w"
     code = from_binary("def good = 1\ndef bad = /[aa]/.match?('a')\n")

@@ -86,6 +86,29 @@ claim "with RUBY_GC_HEAP_OLDOBJECT_LIMIT_FACTOR below 1 every collection is a fu
   RUBY
 end
 
+claim "a line that cannot be written to standard error ends no program", only: "ashlar" do
+  ruby_ok <<~'RUBY'
+    require "rbconfig"
+    {
+      "RUBY_GC_MALLOC_LIMIT" => ["60000000", "-w", "-e", "1"],
+      "ASHLAR_MEMORY_LIMIT" => ["32MiB", "-e", <<~'PROGRAM'],
+        kept = Array.new(500_000) { ["x" * 100] }
+        4.times { GC.start }
+        exit kept.size == 500_000 && GC.stat(:over_memory_limit) == 1
+      PROGRAM
+      "ASHLAR_PROFILE" => ["profiles/it.heap", "-e", "Dir.rmdir('profiles')"],
+    }.each do |name, (value, *arguments)|
+      Dir.mkdir("profiles") unless Dir.exist?("profiles")
+      system({ name => value }, RbConfig.ruby, "--disable-gems", *arguments, err: "/dev/full")
+      abort "#{name}: #{$?}" unless $?.success?
+    end
+    # A profile that cannot begin ends Ruby, with its own status.
+    system({ "ASHLAR_PROFILE" => "/no/such/folder/it.heap" }, RbConfig.ruby, "-e", "1", err: "/dev/full")
+    abort "a profile that cannot begin: #{$?}" unless $?.exitstatus == 1
+    puts "ok"
+  RUBY
+end
+
 claim "an option of Ashlar's own comes before a RUBY_GC_ variable", only: "ashlar" do
   env = { "RUBY_GC_MALLOC_LIMIT" => "90000000", "ASHLAR_NURSERY_MIN" => "2MiB" }
   ruby_prints("#{2 << 20}\n", "puts GC.config[:nursery_min]", env:)

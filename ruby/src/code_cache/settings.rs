@@ -5,6 +5,8 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::OnceLock;
 
+use crate::message;
+
 /// The folder as it was named, and as an absolute path: the program may change its folder.
 struct Chosen {
     named: String,
@@ -80,6 +82,6 @@ pub(super) fn set_verbose(is_verbose: bool) {
 /// Prints a line under `-w`, once in a process.
 pub(super) fn say(text: &str) {
     if IS_VERBOSE.load(Relaxed) && !HAS_SPOKEN.swap(true, Relaxed) {
-        eprintln!("ashlar: ASHLAR_CODE_CACHE={}: {text}", shown());
+        message::print(format_args!("ASHLAR_CODE_CACHE={}: {text}", shown()));
     }
 }

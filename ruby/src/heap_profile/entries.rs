@@ -7,14 +7,15 @@ use std::slice::from_raw_parts;
 use super::recorder::{change_image, recorder, Nameless, Recorder};
 use super::{file, settings};
 use crate::lock::Gvl;
+use crate::message;
 use crate::spare_memory::with_spare;
 
 /// Begins what the environment asks for; prints a message when it cannot.
 #[no_mangle]
 extern "C" fn ashlar_begin_profile(gvl: Gvl) {
     with_spare(|| {
-        if let Err(message) = gvl.with_vm_lock(settings::begin) {
-            eprintln!("ashlar: {message}");
+        if let Err(text) = gvl.with_vm_lock(settings::begin) {
+            message::print(text);
         }
     });
 }

@@ -12,6 +12,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::image::Written;
 use super::recorder::{recorder, unix_ns, Recorder, RECORDER};
+use crate::message;
 use crate::spare_memory::with_spare;
 use crate::whole_file::{c_string, own_descriptor, reason, WholeFile};
 
@@ -211,8 +212,8 @@ pub(super) fn write_last() {
             Some(target) => PathBuf::from(OsStr::from_bytes(target.to_write().place().to_bytes())),
             None => return,
         };
-        if let Err(message) = write(&path, Written::AtTheEnd) {
-            eprintln!("ashlar: {message}");
+        if let Err(text) = write(&path, Written::AtTheEnd) {
+            message::print(text);
         }
     });
 }
