@@ -140,10 +140,11 @@ unsafe extern "C" fn ashlar_configure(
 #[no_mangle]
 extern "C" fn ashlar_explain_variables() {
     let environment = |name: &str| std::env::var(name).ok();
-    let Tuned { pace, notes } = tuned(default_pace(), environment);
+    let untuned = default_pace();
+    let Tuned { pace, notes } = tuned(untuned, environment);
     // The process has ended at its start if a variable has an impossible value.
     let in_force = Options::from_environment(environment).map_or(pace, |options| options.heap.pace);
-    let overruled = overruled(&pace, &in_force);
+    let overruled = overruled(&untuned, &pace, &in_force);
     for line in notes.iter().chain(&overruled) {
         message::print(line);
     }

@@ -9,8 +9,6 @@
 use ashlar_heap::options::{parse_bytes, NURSERY_BYTES_MIN};
 use ashlar_heap::{PaceOptions, WIDTHS, WIDTH_COUNT};
 
-use crate::options::default_pace;
-
 /// The pacing that the variables ask for, and a line about each of them that is set.
 pub(crate) struct Tuned {
     pub(crate) pace: PaceOptions,
@@ -124,8 +122,12 @@ pub(crate) fn tuned(pace: PaceOptions, lookup: impl Fn(&str) -> Option<String>) 
     tuned
 }
 
-/// Lines about what Ruby's variables asked for and Ashlar's own have decided otherwise.
-pub(crate) fn overruled(asked: &PaceOptions, in_force: &PaceOptions) -> Vec<String> {
+/// Lines about what Ruby's variables asked for, beyond the `untuned` pacing, and Ashlar's own have decided otherwise.
+pub(crate) fn overruled(
+    untuned: &PaceOptions,
+    asked: &PaceOptions,
+    in_force: &PaceOptions,
+) -> Vec<String> {
     type Field = fn(&PaceOptions) -> usize;
     const FIELDS: [(&str, Field); 4] = [
         ("nursery_min", |pace| pace.nursery_min_bytes),
@@ -135,10 +137,9 @@ pub(crate) fn overruled(asked: &PaceOptions, in_force: &PaceOptions) -> Vec<Stri
             pace.space_overhead_percent.unwrap_or(0)
         }),
     ];
-    let untuned = default_pace();
     let mut lines = Vec::new();
     for (name, field) in FIELDS {
-        if field(asked) != field(&untuned) && field(asked) != field(in_force) {
+        if field(asked) != field(untuned) && field(asked) != field(in_force) {
             let value = match (name, field(in_force)) {
                 ("space_overhead", 0) => "auto".to_owned(),
                 (_, value) => value.to_string(),
@@ -299,26 +300,27 @@ mod tests {
 
     #[test]
     fn what_ashlars_own_variables_decide_otherwise_is_told() {
+        let untuned = PaceOptions::default();
         let asked = read(&[
             ("RUBY_GC_MALLOC_LIMIT", "8000000"),
             ("RUBY_GC_HEAP_OLDOBJECT_LIMIT_FACTOR", "2.0"),
         ])
         .pace;
-        assert!(overruled(&asked, &asked).is_empty());
+        assert!(overruled(&untuned, &asked, &asked).is_empty());
         let in_force = PaceOptions {
             nursery_min_bytes: 2 << 20,
             exchange_rate_thousandths: 1000,
             ..asked
         };
         assert_eq!(
-            overruled(&asked, &in_force),
+            overruled(&untuned, &asked, &in_force),
             [
                 "nursery_min is 2097152, as the variables of Ashlar say, which count more",
                 "exchange_rate does nothing beside a space_overhead that is a number",
             ]
         );
         // What no variable of Ruby's asked for is nobody's surprise.
-        assert!(overruled(&default_pace(), &in_force).is_empty());
+        assert!(overruled(&untuned, &untuned, &in_force).is_empty());
     }
 
     #[test]
