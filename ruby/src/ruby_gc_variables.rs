@@ -300,7 +300,10 @@ mod tests {
 
     #[test]
     fn what_ashlars_own_variables_decide_otherwise_is_told() {
-        let untuned = PaceOptions::default();
+        let untuned = PaceOptions {
+            space_overhead_percent: None,
+            ..PaceOptions::default()
+        };
         let asked = read(&[
             ("RUBY_GC_MALLOC_LIMIT", "8000000"),
             ("RUBY_GC_HEAP_OLDOBJECT_LIMIT_FACTOR", "2.0"),
