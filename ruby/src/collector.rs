@@ -145,7 +145,7 @@ impl Collector {
             return;
         };
         if pace.is_over_limit() && !self.warned_of_limit.replace(true) {
-            let resident_bytes = self.heap.own_resident_bytes().unwrap_or(0);
+            let resident_bytes = self.heap.own_resident_or_used_bytes();
             message::print(format_args!(
                 "memory_limit={} MiB: live data does not fit, {} MiB are in use after a full \
                  collection; the program goes on beyond the limit",

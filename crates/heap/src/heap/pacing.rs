@@ -175,7 +175,7 @@ impl<V: Vm> Heap<'_, V> {
     }
 
     /// [`Heap::own_resident_bytes`], or the bytes in use where the system does not say.
-    pub(super) fn own_resident_or_used_bytes(&self) -> usize {
+    pub fn own_resident_or_used_bytes(&self) -> usize {
         self.own_resident_bytes()
             .unwrap_or_else(|| self.measure().used_bytes)
     }
