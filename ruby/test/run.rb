@@ -12,6 +12,10 @@ require_relative "harness"
 
 Encoding.default_external = Encoding::UTF_8 # also where the locale says nothing
 
+# A shell without job control starts what runs in the background with interrupts ignored, and every program that is
+# started from there inherits that. The claims are about programs that can be interrupted.
+trap(:INT, "DEFAULT")
+
 # The files are loaded into one program: a constant of two of them would be the later one's in both.
 module Warning
   def self.warn(message, **)
