@@ -84,7 +84,7 @@ test-applications: ## the applications that are measured: the same answer on Ash
 test-inside: ## test-behaviour, test-ruby-quick and the program `ashlar` on the Ruby with Ashlar inside
 	@$(MAKE) --no-print-directory test-behaviour ON=inside
 	@$(MAKE) --no-print-directory test-ruby-quick ON=inside
-	@$(with_inside) $(in_lab) "$$python" -m pytest -m rubies tests/test_boot.py tests/test_try.py
+	@$(with_inside) $(in_lab) "$$python" -m pytest -m rubies tests/test_boot.py tests/test_shared.py tests/test_try.py
 test-not-lazy: ## on a Ruby made with LAZY=no: the code cache and YJIT
 	@export LAZY=no && $(with_inside) \
 		"$$RUBY_STOCK" ruby/test/run.rb --collector inside code_cache_test.rb yjit_test.rb

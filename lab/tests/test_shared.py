@@ -1,5 +1,6 @@
 """`ashlar shared`: its arithmetic, how a heap is found, and the whole way with Ruby programs that fork and write what is known."""
 
+import ctypes
 import json
 import os
 import re
@@ -7,11 +8,12 @@ import signal
 import struct
 import subprocess
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from ashlar.errors import BadInput
-from ashlar.shared import heap, kinds, outline, page, process, written
+from ashlar.shared import classes, heap, kinds, outline, page, process, written
 from ashlar.shared.kinds import Amount
 from ashlar.shared.process import EXCLUSIVE, OF_FILE, PAGE_BYTES, PRESENT, SWAPPED, Mapping
 
@@ -87,6 +89,14 @@ def test_types_are_ruby_s():
         ["strings", "objects", "code", "constant caches", "others of Ruby's own", "others"]
 
 
+def test_classes_are_counted_by_name_where_a_type_is_of_many():
+    words = [1, 100, 5, 200, 9, 300, 12, 0]
+    assert [written.type_and_class(words, at) for at in (0, 2, 4, 6)] == [("objects", 100), ("strings", 0), ("structs", 300), ("data of C", 0)]
+    found = written.Written()
+    found.add_cells({("objects", 100): 2, ("objects", 101): 3, ("strings", 0): 4, ("structs", 300): 5}, {100: "A", 101: "A", 300: "B"}.__getitem__)
+    assert (found.types, found.classes) == ({"objects": 5, "strings": 4, "structs": 5}, {"A": 5, "B": 5})
+
+
 def test_every_kind_has_a_colour_of_its_own():
     for colours in (page._LIGHT, page._DARK):
         assert len(set(colours)) == len(colours) == len(kinds.GROUPS)
@@ -144,12 +154,15 @@ def outline_bytes(version=outline.VERSION, start=0x7F0000000000, widths=24, rese
     return outline._FORM.pack(version, outline._FORM.size, start, reserved, 1, 2, 3, *layout, *range(32, 56), *range(16, 74))
 
 
-def elf(note_align=4, name=b"Ashlar.heap\0"):
-    """What is loaded of a file with another's note and one that leads 0x200 bytes on."""
+RUBY = outline.Ruby(code_arena=1, above=16, path=24, singleton=1 << 13, elsewhere=1 << 13, length=16, pointer=24, embedded=24)
+
+
+def elf(note_align=4, name=b"Ashlar.heap\0", more=b""):
+    """What is loaded of a file with another's note, one that leads 0x200 bytes on, and more."""
     others = struct.pack("<III", 4, 20, 3) + b"GNU\0" + bytes(20)
     if note_align == 8:
         others += bytes(-len(others) % 8)
-    notes = others + struct.pack("<III", len(name), 8, 1) + name + struct.pack("<q", 0x200)
+    notes = others + struct.pack("<III", len(name), 8, 1) + name + struct.pack("<q", 0x200) + more
     segments = struct.pack("<IIQQQQQQ", 1, 4, 0, 0x400000, 0, 0x1000, 0x1000, 0x1000) + struct.pack("<IIQQQQQQ", 4, 4, 0x100, 0x400100, 0, len(notes), len(notes), note_align)
     header = b"\x7fELF\x02\x01\x01".ljust(32, b"\0") + struct.pack("<QQIHHHHHH", 64, 0, 0, 64, 56, 2, 0, 0, 0)
     return (header + segments).ljust(0x100, b"\0") + notes, 0x100 + len(others) + 24 + 0x200
@@ -159,7 +172,14 @@ def elf(note_align=4, name=b"Ashlar.heap\0"):
 def test_a_note_is_found_through_the_program_headers_wherever_the_file_is_loaded(align):
     content, place = elf(align)
     start = 0x7F1234500000
-    assert outline.noted(lambda address, count: content[address - start:address - start + count], start) == [start + place]
+    assert outline.noted(lambda address, count: content[address - start:address - start + count], start) == [(start + place, None)]
+
+
+@pytest.mark.parametrize(("held", "told"), [(struct.pack("<8I", *RUBY), RUBY), (bytes(28), None), (bytes(64), None), (b"", None)])
+@pytest.mark.parametrize("align", [4, 8])
+def test_another_note_tells_of_ruby_s_classes(align, held, told):
+    content, place = elf(align, more=struct.pack("<III", 12, len(held), 1) + b"Ashlar.ruby\0" + held)
+    assert outline.noted(lambda address, count: content[address:address + count], 0) == [(place, told)]
 
 
 @pytest.mark.parametrize("content", [b"", b"\x7fELF\x01\x01".ljust(64, b"\0"), b"#!/bin/sh".ljust(64), elf()[0][:200], elf(name=b"Another.one\0")[0]])
@@ -171,6 +191,8 @@ def test_an_outline_says_what_a_block_holds():
     found = outline.parse(outline_bytes(), "x")
     assert [found.element_bytes(kind) for kind in (0, 1, 24, 25, 64, 64 + 58, 64 + 3 * 58, 254, 255)] == [
         ("empty", 0), ("cells", 32), ("cells", 55), ("empty", 0), ("payloads", 16), ("payloads", 16), ("empty", 0), ("large", 0), ("large", 0)]
+    of_ruby = outline.parse(outline_bytes(), "x", RUBY)
+    assert [of_ruby.element_bytes(64 + arena * 58 + 1) for arena in range(4)] == [("payloads", 17), ("caches of code", 17), ("payloads", 17), ("empty", 0)]
     assert found.tables["states of cells"] == (2, 2 + (1 << 25)) and outline.parse(outline_bytes(start=0), "x") is None
 
 
@@ -223,6 +245,104 @@ def test_pieces_that_a_child_noted_are_free():
     assert numbers(made.used_pieces(0, 48, content)) == [0, 3, 4]
 
 
+def test_a_child_s_blocks_hold_caches_of_code_where_its_parent_s_do():
+    def made(kinds, forker=None):
+        return heap.Heap(None, outline.parse(outline_bytes(), "x", RUBY), bytes(kinds), b"", b"", b"", forker)
+
+    def kind(arena, place=0):
+        return 64 + arena * 58 + place
+    parent = made([kind(1), kind(1), kind(1), kind(0), kind(1), 1])
+    child = made([kind(2), kind(0), kind(2, 1), kind(2), 1, kind(2), kind(2), kind(1)], parent)
+    assert [child.element_bytes(number)[0] for number in range(8)] == ["caches of code"] * 2 + ["payloads"] * 2 + ["cells"] + ["payloads"] * 2 + ["caches of code"]
+    assert made([kind(2), kind(2)], child).element_bytes(1) == ("caches of code", 16)
+
+
+# ── Names of classes ───────────────────────────────────────────────────────
+
+START, WIDTH = 0x7F0000000000, 48
+
+
+def at(cell):
+    return START + cell * WIDTH
+
+
+def heap_of_cells(cells, elsewhere=b"", ruby=RUBY):
+    """A heap of one block of cells that live, each with these words; then cells that do not. At address 0x1000 lie other bytes."""
+    content, states = bytearray(BLOCK), bytearray(BLOCK // 32)
+    for cell, words in cells.items():
+        struct.pack_into(f"<{len(words)}Q", content, cell * WIDTH, *words)
+        states[cell * WIDTH // 32] = 1
+
+    def read(start, count):
+        return elsewhere[:count] if start == 0x1000 else bytes(content[start - START:][:count]) if START <= start < START + BLOCK else b""
+    return heap.Heap(SimpleNamespace(read_somewhere=read), outline.parse(outline_bytes(), "x", ruby), bytes([1 + WIDTH - 32]), bytes(states), b"", b"")
+
+
+def text(content):
+    return [int.from_bytes(content[i:i + 8], "little") for i in range(0, len(content), 8)]
+
+
+CLASS, STRING, INCLUDED, FLAG = 2, 5, 28, 1 << 13
+NAMED = {0: (CLASS, 0, 0, at(1)), 1: (STRING, 0, 7, *text(b"Account"))}
+
+
+@pytest.mark.parametrize(("cells", "elsewhere", "name"), [
+    (NAMED, b"", "Account"),
+    ({**NAMED, 9: (CLASS | FLAG, 0, at(8), at(2)), 8: (INCLUDED, 0, at(7), 0), 7: (INCLUDED, 0, at(0), 0)}, b"", "Account"),
+    ({0: (CLASS, 0, 0, 0)}, b"", classes.NAMELESS),
+    ({0: (CLASS, 0, 0, at(1)), 1: (STRING | FLAG, 0, 200, 0x1000)}, b"N" * 300, "N" * 200),
+    ({0: (CLASS, 0, 0, at(1)), 1: (STRING | FLAG, 0, 201, 0x1000)}, b"N" * 300, "N" * 200 + "…"),
+    ({0: (CLASS, 0, 0, at(1)), 1: (STRING, 0, 7, *text(b"a\x07\xffb\xc3\xa9\n"))}, b"", "a\ufffd\ufffdbé\ufffd"),
+])
+def test_a_class_is_named_as_programs_see_it(cells, elsewhere, name):
+    assert classes.name_of(heap_of_cells(cells, elsewhere), at(max(c for c in cells if c != 1))) == name
+
+
+@pytest.mark.parametrize("cells", [
+    {},                                                                   # a cell that does not live
+    {0: (STRING, 0, 7, *text(b"Account"))},                               # no class
+    {0: (CLASS, 0, 0, at(2))},                                            # a name that does not live
+    {0: (CLASS, 0, 0, at(0))},                                            # a name that is no String
+    {0: (CLASS, 0, 0, (1 << 64) - 1)},                                    # and one that is nowhere
+    {0: (INCLUDED, 0, at(0), 0)},                                         # above itself
+    {0: (CLASS | FLAG, 0, at(1), 0), 1: (INCLUDED, 0, at(0), 0)},         # in a circle
+    {0: (CLASS | FLAG, 0, 77, 0)},                                        # above which is nothing
+    {0: NAMED[0], 1: (STRING, 0, 25, *text(b"A" * 24))},                  # longer than its cell
+    {0: NAMED[0], 1: (STRING, 0, 1 << 62, *text(b"A" * 24))},
+    {0: NAMED[0], 1: (STRING | FLAG, 0, 1 << 62, 0x1000)},
+    {0: NAMED[0], 1: (STRING | FLAG, 0, (1 << 64) - 1, 0x1000)},
+    {0: NAMED[0], 1: (STRING | FLAG, 0, 100, 0x1000)},                    # not all there
+    {0: NAMED[0], 1: (STRING | FLAG, 0, 7, (1 << 64) - 1)},
+    {0: NAMED[0], 1: (STRING, 0, 7, 0)},                                  # on a page that is not in memory
+    {0: NAMED[0], 1: (STRING, 0, 0, 0)},
+])
+def test_a_class_whose_name_cannot_be_read_is_unknown(cells):
+    assert classes.name_of(heap_of_cells(cells, b"N" * 50), at(0)) == classes.UNKNOWN
+
+
+@pytest.mark.parametrize("address", [1, at(0) + 8, at(0) - WIDTH, START + BLOCK, START + BLOCK - 16, (1 << 64) - 1])
+def test_what_is_no_cell_is_an_unknown_class(address):
+    assert classes.name_of(heap_of_cells(NAMED), address) == classes.UNKNOWN
+
+
+def test_a_cell_without_a_class_is_told_and_without_the_note_all_are_unknown():
+    assert classes.name_of(heap_of_cells(NAMED), 0) == classes.NONE
+    assert classes.name_of(heap_of_cells(NAMED, ruby=None), at(0)) == classes.UNKNOWN
+
+
+def test_only_what_lies_in_a_mapping_is_read():
+    held = ctypes.create_string_buffer(b"held", 3 * PAGE_BYTES)
+    start = ctypes.addressof(held)
+    found = process.Process(os.getpid())
+    assert found.read_somewhere(start, 4) == b"held"
+    held[2 * PAGE_BYTES - start % PAGE_BYTES - 2:2 * PAGE_BYTES - start % PAGE_BYTES + 2] = b"both"
+    assert found.read_somewhere(start + 2 * PAGE_BYTES - start % PAGE_BYTES - 2, 4) == b"both"
+    last = next(m.end for m in found.mappings if m.start <= start < m.end)
+    for address in (0, 8, last - 2, (1 << 63) - 1, 0xFFFFFFFFFF600000, (1 << 64) - 1, 1 << 70):
+        assert found.read_somewhere(address, 1 << 30 if address == last - 2 else 4) == b""
+    found.close()
+
+
 # ── The whole way ──────────────────────────────────────────────────────────
 
 # Children of one parent, each of which writes one thing that is known.
@@ -262,18 +382,19 @@ started.each { |_, pid| Process.kill(:KILL, pid) }
 
 
 @pytest.fixture
-def start(tmp_path, ruby):
-    """Starts a program and reads the line that it prints when it is ready; ends it and its children afterwards."""
-    program, library = ruby
+def start(tmp_path, request):
+    """Starts a program, on the library unless another Ruby is named, and reads the line that it prints when it is ready; ends it and its children
+    afterwards."""
     scope = Path("/proc/sys/kernel/yama/ptrace_scope")
     if os.geteuid() != 0 and scope.exists() and scope.read_text().strip() != "0":
         pytest.skip("this system lets only root read the memory of processes that are not its children")
     started = []
 
-    def begin(source, *arguments, **environment):
+    def begin(source, *arguments, on=None, **environment):
+        program, library = (on, "") if on else request.getfixturevalue("ruby")
         (tmp_path / "app.rb").write_text(source)
         made = subprocess.Popen([program, "--disable-gems", "app.rb", *arguments], cwd=tmp_path, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
-                                start_new_session=True, env={**os.environ, "RUBY_GC_LIBRARY": library, **environment})
+                                start_new_session=True, env={**os.environ, **({"RUBY_GC_LIBRARY": library} if library else {}), **environment})
         started.append(made)
         return made, made.stdout.readline().strip()
     yield begin
@@ -317,6 +438,87 @@ def test_what_each_child_wrote_appears_under_the_right_kind(ashlar, start):
         total = {field: sum(a[field] for a in member["amounts"].values()) for field in ("shared", "dirty", "clean")}
         assert abs(total["dirty"] - rollup["Private_Dirty"]) < 2 ** 18 and abs(sum(total.values()) - rollup["Rss"]) < 2 ** 20
         assert abs(member["written"]["pages"] * told["page_bytes"] - total["dirty"]) < 2 ** 18 if member["written"] else True
+
+
+CLASSES = """\
+class Account
+  attr_accessor :balance
+  def initialize = @balance = 0
+end
+Point = Struct.new(:x)
+nameless, long = Class.new(Account), Object.const_set("L#{"o" * 300}ng", Class.new(Account))
+accounts = Array.new(20_000) { Account.new } + Array.new(500) { Account.new.extend(Comparable) }
+accounts += Array.new(3_000) { nameless.new } + Array.new(1_000) { long.new }
+points = Array.new(2_000) { Point.new(0) }
+times = Array.new(1_500) { Time.at(0) }
+4.times { GC.start }
+GC.disable
+fork do
+  accounts.each { |account| account.balance += 1 }
+  points.each { |point| point.x += 1 }
+  times.each(&:utc)
+  puts Process.pid
+  $stdout.flush
+  sleep
+end
+sleep
+"""
+
+
+@pytest.fixture
+def inside():
+    """The Ruby with this clone's Ashlar inside."""
+    if not os.environ.get("RUBY_INSIDE"):
+        pytest.skip('needs the Ruby with Ashlar inside: eval "$(make -s env)"')
+    return os.environ["RUBY_INSIDE"]
+
+
+@pytest.mark.parametrize("on", ["library", pytest.param("inside", marks=pytest.mark.rubies)])
+def test_objects_that_were_written_are_told_by_class(ashlar, start, request, tmp_path, on):
+    program, child = start(CLASSES, on=request.getfixturevalue("inside") if on == "inside" else None)
+    told = json.loads(ashlar("shared", program.pid, "--form", "json", "--output", "-").stdout)
+    parent, forked = told["processes"]
+    found = forked["written"]["classes"]
+    least = {"Account": 20_500, classes.NAMELESS: 3_000, "L" + "o" * 199 + "…": 1_000, "Point": 2_000, "Time": 1_500}
+    assert str(forked["pid"]) == child and {name: found.get(name) for name in least} == least and classes.UNKNOWN not in found
+    assert sum(found.values()) == sum(forked["written"]["types"].get(name, 0) for name in written._OF_MANY_CLASSES)
+    shown = ashlar("shared", program.pid, "--lines", "3").stdout
+    assert re.search(r"\| Account +\| 20,500 \|", shown) and "| Time " not in shown and re.search(r"\d+ more are left out; --lines \d+ shows all\.", shown)
+    ashlar("shared", program.pid, "--form", "html")
+    assert "Account</t" in (tmp_path / f"shared-{program.pid}.html").read_text()
+
+
+CACHES = """\
+class Page; def text(x) = x; end
+eval Array.new(8_000) { |i| "def method_#{i}(page)\n#{"page.text(page.text(1)); " * (i % 13 + 1)}\nend\n" }.join
+page, names = Page.new, Array.new(8_000) { |i| :"method_#{i}" }
+4.times { GC.start }
+tasks = { idle: -> {}, ran: -> { names.each { |name| send(name, page) } }, collected: -> { names.each { |name| send(name, page) }; 4.times { GC.start } } }
+started = tasks.map do |name, task|
+  theirs, mine = IO.pipe
+  pid = fork { theirs.close; task.call; mine.puts "done"; mine.flush; sleep }
+  mine.close
+  abort "#{name} failed" unless theirs.gets == "done\\n"
+  "#{name}=#{pid}"
+end
+puts started.join(" ")
+$stdout.flush
+sleep
+"""
+
+
+@pytest.mark.rubies
+def test_caches_of_code_that_a_child_filled_are_a_kind_of_their_own(ashlar, start, inside):
+    program, said = start(CACHES, on=inside)
+    children = {int(pid): name for name, pid in (word.split("=") for word in said.split())}
+    told = json.loads(ashlar("shared", program.pid, "--form", "json", "--output", "-").stdout)
+    members = {children.get(m["pid"], "parent"): m for m in told["processes"]}
+    own = {name: m["amounts"].get(kinds.CODE, {"dirty": 0})["dirty"] / 2 ** 20 for name, m in members.items()}
+    pages = {name: members[name]["written"]["causes"].get(kinds.CODE, {"pages": 0})["pages"] * told["page_bytes"] / 2 ** 20 for name in children.values()}
+    assert own["idle"] < 0.2 and min(own["ran"], own["collected"]) > 0.7, own
+    # A full collection forgets call caches that nothing else refers to, so that they read again as they do in the parent.
+    assert pages["idle"] < 0.2 and pages["ran"] > 0.7, pages
+    assert re.search(r"\| caches of code +\|", ashlar("shared", program.pid).stdout)
 
 
 def test_the_forms_tell_of_the_tree_and_a_child_alone_names_its_parent(ashlar, start, tmp_path):

@@ -8,7 +8,8 @@ use ashlar_heap::inlined::{self, Tables};
 use ashlar_heap::outline::Outline;
 use ashlar_heap::{Shared, WIDTHS, WIDTH_COUNT};
 
-use crate::layout::INLINED_LAYOUT;
+use crate::layout::{CLASS_PATH, CLASS_SUPER, FL_SINGLETON, INLINED_LAYOUT};
+use crate::layout::{STR_EMBEDDED, STR_LEN, STR_NOEMBED, STR_PTR};
 
 // Compares what the C compiler makes of the header with the heap itself.
 const _: () = {
@@ -42,13 +43,17 @@ const NO_TABLES: Tables = Tables {
 #[export_name = "ashlar_tables"]
 static mut TABLES: Tables = NO_TABLES;
 
+/// The arena of the inline caches and call caches of code. All other payloads are of the arena that
+/// threads share, or of the one that a forked child has from its parent.
+pub(crate) const CODE_ARENA: usize = 1;
+
 /// What other processes read to find the heap ([how](../../docs/reference/shared-memory.md)).
 #[export_name = "ashlar_outline"]
 static OUTLINE: Outline = Outline::none();
 
 // Other processes find it by an ELF note, which says how far behind itself the outline is. The
 // program headers lead to the note, so memory alone is enough, even if the file has been stripped
-// or replaced, or lies in a container.
+// or replaced, or lies in a container. A second note has what they need to read the name of a class.
 global_asm!(
     ".pushsection .note.ashlar.heap, \"a\", @note",
     ".balign 4",
@@ -57,8 +62,21 @@ global_asm!(
     ".long 1",  // the kind
     ".asciz \"Ashlar.heap\"",
     ".quad {outline} - .",
+    ".long 12",
+    ".long 32",
+    ".long 1",
+    ".asciz \"Ashlar.ruby\"",
+    ".long {code}, {above}, {path}, {singleton}, {elsewhere}, {length}, {pointer}, {embedded}",
     ".popsection",
     outline = sym OUTLINE,
+    code = const CODE_ARENA,
+    above = const CLASS_SUPER,
+    path = const CLASS_PATH,
+    singleton = const FL_SINGLETON,
+    elsewhere = const STR_NOEMBED,
+    length = const STR_LEN,
+    pointer = const STR_PTR,
+    embedded = const STR_EMBEDDED,
 );
 
 /// The heap's byte that says at which stage a collection is.

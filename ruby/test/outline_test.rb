@@ -5,8 +5,11 @@ OUTLINES = <<~'RUBY'
   # Opened anew each time: what a child has inherited goes on being its parent's memory.
   def memory(address, size) = File.open("/proc/self/mem", "rb") { |file| file.pread(size, address) }
 
-  # The addresses that notes of this name lead to, of all files that are mapped from their beginning.
-  def outlines
+  # The addresses that notes of the heap lead to.
+  def outlines = notes.filter_map { |name, at| at + memory(at, 8).unpack1("q<") if name == "Ashlar.heap\0" }
+
+  # Names of notes of kind 1, and where they hold how many bytes, of all files that are mapped from their beginning.
+  def notes
     starts = File.readlines("/proc/self/maps").filter_map { |line| line.to_i(16) if line.match?(%r{\A\S+ r\S+ 0+ \S+ \S+ +/}) }
     starts.select { |start| memory(start, 6) == "\x7FELF\x02\x01".b }.flat_map { |start| noted(start) }
   end
@@ -24,7 +27,7 @@ OUTLINES = <<~'RUBY'
     while at < size
       name_bytes, held, kind = memory(start + at, 12).unpack("L<3")
       inside = (at + 12 + name_bytes).ceildiv(align) * align
-      found << start + inside + memory(start + inside, 8).unpack1("q<") if kind == 1 && memory(start + at + 12, name_bytes) == "Ashlar.heap\0"
+      found << [memory(start + at + 12, name_bytes), start + inside, held] if kind == 1
       at = (inside + held).ceildiv(align) * align
     end
     found
@@ -48,6 +51,26 @@ claim "an ELF note leads to the outline of the heap, in a forked child as well",
     check_outline
     Process.wait(fork { check_outline })
     abort "child #{$?}" unless $?.success?
+    puts "ok"
+  RUBY
+end
+
+claim "another note says where a class has its name, and what is above a singleton class", only: "ashlar" do
+  ruby_ok OUTLINES + <<~'RUBY'
+    class Account; end
+    _, at, size = notes.find { |name,| name == "Ashlar.ruby\0" }
+    abort "#{size} bytes" unless size == 32
+    CODE, ABOVE, PATH, SINGLETON, ELSEWHERE, LENGTH, POINTER, EMBEDDED = memory(at, size).unpack("L<8")
+    def word(address) = memory(address, 8).unpack1("Q<")
+    def name_of(object)
+      klass = word(ObjectSpace.dump(object)[/"address":"(0x\h+)"/, 1].hex + 8)
+      klass = word(klass + ABOVE) while word(klass) & SINGLETON != 0 || word(klass) & 31 == 28
+      name = word(klass + PATH)
+      name == 0 ? nil : memory(word(name) & ELSEWHERE == 0 ? name + EMBEDDED : word(name + POINTER), word(name + LENGTH))
+    end
+    Object.const_set("L#{"o" * 700}ng", Class.new)
+    found = [Account.new, Account.new.extend(Comparable, Enumerable), Time.now, Class.new.new, Object.const_get("L#{"o" * 700}ng").new].map { |object| name_of(object) }
+    abort found.inspect unless found == ["Account", "Account", "Time", nil, "L#{"o" * 700}ng"] && CODE == 1
     puts "ok"
   RUBY
 end

@@ -122,7 +122,7 @@ ashlar top 4242 --form openmetrics
 ashlar top --form openmetrics --output /var/lib/node_exporter/ashlar.prom --every 15"""
 
 _SHARED = """Show how much memory a parent and the processes that it forked share, how much each has of its own, by kind, and what was written on
-the pages that are no longer shared. Needs nothing but a Ruby on Ashlar that runs, and the right to trace it. Nothing is stopped.
+the pages that are no longer shared, down to the classes of objects. Needs nothing but a Ruby on Ashlar that runs, and the right to trace it. Nothing is stopped.
 
 ashlar shared 4242
 ashlar shared 4242 --form html

@@ -15,6 +15,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use ashlar_heap::Arena;
 
 use crate::fork::locks;
+use crate::inlined::CODE_ARENA;
 use crate::statics::shared;
 
 /// A thread's payload cache of the process's one heap.
@@ -146,8 +147,7 @@ pub(crate) fn is_forking() -> bool {
 /// Allocates `size` zeroed bytes that lie in one block with inline caches and call caches of code alone.
 pub(super) fn allocate_for_code(size: usize) -> Option<NonNull<u8>> {
     with_locks_free(|| {
-        // All other payloads are of the arena that threads share.
-        let arena = Arena::of_thread(1);
+        let arena = Arena::of_thread(CODE_ARENA);
         made(&mut lock().for_code, arena)?
             .allocate_zeroed(size)
             .ok()

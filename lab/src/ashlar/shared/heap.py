@@ -8,14 +8,14 @@ from operator import itemgetter
 from ashlar.shared.outline import Outline
 from ashlar.shared.process import EXCLUSIVE, PAGE_BYTES, PRESENT, Process, some_of, which
 
-CELLS, PAYLOADS, LARGE, EMPTY = "cells", "payloads", "large", "empty"
+CELLS, PAYLOADS, CODE, LARGE, EMPTY = "cells", "payloads", "caches of code", "large", "empty"
 _OWN = which(PRESENT | EXCLUSIVE, PRESENT | EXCLUSIVE)
 
 
 @dataclass(frozen=True)
 class Heap:
     """Tables of blocks, one after the other: `kinds`, the `states` of their granules, the `entries` of their descriptors, and pagemap's byte of each
-    of their pages in `all_pages`."""
+    of their pages in `all_pages`. `forker` is the heap of the process that it was forked from, where that is known."""
 
     process: Process
     outline: Outline
@@ -23,6 +23,7 @@ class Heap:
     states: bytes
     entries: bytes
     all_pages: bytes
+    forker: "Heap | None" = None
 
     def __len__(self) -> int:
         return len(self.kinds)
@@ -36,7 +37,10 @@ class Heap:
         return self.pages(number).translate(_OWN)
 
     def element_bytes(self, number: int) -> tuple[str, int]:
-        return self.outline.element_bytes(self.kinds[number])
+        """As the outline says of a kind. A child's blocks from its parent are all of one arena, so the parent knows which have caches of code."""
+        what, size = self.outline.element_bytes(self.kinds[number])
+        is_of_code = what == PAYLOADS and self.forker and number < len(self.forker) and self.forker.element_bytes(number) == (CODE, size)
+        return CODE if is_of_code else what, size
 
     def in_use(self, number: int, content: bytes | None = None) -> bytes:
         """Which cells or pieces of a block are in use: 1 or 0 for each. `content` is that of the block, where it was read already."""
@@ -49,6 +53,15 @@ class Heap:
         """The bytes of a block."""
         o = self.outline
         return self.process.read_held(o.start + number * o.block_bytes, o.block_bytes)
+
+    def cell(self, address: int) -> bytes:
+        """What the cell at an address holds; nothing where none begins that lives."""
+        o, offset = self.outline, address - self.outline.start
+        number = offset // o.block_bytes
+        what, size = self.element_bytes(number) if 0 <= number < len(self) else (EMPTY, 0)
+        if what != CELLS or offset % o.block_bytes % size or not self.states[offset // o.granule_bytes] & o.live:
+            return b""
+        return self.process.read_somewhere(address, size)
 
     def _field(self, at: int, number: int, size: int) -> int:
         at += number * self.outline.entry_bytes
@@ -84,13 +97,13 @@ class Heap:
         return used
 
 
-def read(process: Process, outline: Outline) -> Heap:
+def read(process: Process, outline: Outline, forker: Heap | None) -> Heap:
     o = outline
     committed = [min(m.end, o.start + o.reserved_bytes) for m in process.mappings
                  if "r" in m.permissions and m.end > o.start and m.start < o.start + o.reserved_bytes]
     count = (max(committed, default=o.start) - o.start) // o.block_bytes
     return Heap(process, o, _table(process, o.kinds, count), _table(process, o.states, count * (o.block_bytes // o.granule_bytes)),
-                _table(process, o.blocks, count * o.entry_bytes), process.pages(o.start, o.start + count * o.block_bytes))
+                _table(process, o.blocks, count * o.entry_bytes), process.pages(o.start, o.start + count * o.block_bytes), forker)
 
 
 def _table(process: Process, start: int, size: int) -> bytes:

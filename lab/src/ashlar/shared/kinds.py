@@ -4,13 +4,13 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from ashlar.shared.heap import CELLS, EMPTY, LARGE, PAYLOADS, Heap, bytes_of_pages
+from ashlar.shared.heap import CELLS, CODE, EMPTY, LARGE, Heap, bytes_of_pages
 from ashlar.shared.outline import TABLE_NAMES, Outline
 from ashlar.shared.process import EXCLUSIVE, OF_FILE, PAGE_BYTES, PRESENT, SWAPPED, Mapping, Process
 
 FREE_CELLS, FREE_PIECES, EMPTY_BLOCKS, LARGE_PAYLOADS = "free memory in blocks of cells", "free memory in blocks of payloads", "empty blocks", "payloads over 32 KiB"
 LIBC, JIT, STACKS, FILES, OTHER = "libc's heap", "JIT code", "stacks", "files", "other"
-GROUPS = ("cells", "payloads", LARGE_PAYLOADS, FREE_CELLS, FREE_PIECES, EMPTY_BLOCKS, "tables", LIBC, JIT, STACKS, FILES, OTHER)
+GROUPS = ("cells", "payloads", CODE, LARGE_PAYLOADS, FREE_CELLS, FREE_PIECES, EMPTY_BLOCKS, "tables", LIBC, JIT, STACKS, FILES, OTHER)
 _ARENA_BYTES = 64 << 20  # glibc's arenas of threads begin at multiples of it
 _AT_ONCE_BYTES = 1 << 30  # of a mapping of terabytes, which takes no memory, not all entries of pagemap at once
 
@@ -88,7 +88,7 @@ def of_heap(heap: Heap) -> dict[str, Amount]:
             found[LARGE_PAYLOADS if what == LARGE else EMPTY_BLOCKS] += whole(pages)
             continue
         used = bytes_of_pages(heap.in_use(number), size, heap.outline.block_bytes)
-        found[f"{CELLS if what == CELLS else PAYLOADS} of {size} bytes"] += weighed(pages, used)
+        found[CODE if what == CODE else f"{what} of {size} bytes"] += weighed(pages, used)
         found[FREE_CELLS if what == CELLS else FREE_PIECES] += weighed(pages, (PAGE_BYTES - size for size in used))
     return found
 

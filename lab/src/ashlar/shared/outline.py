@@ -11,12 +11,27 @@ from ashlar.shared.process import PAGE_BYTES, Process
 
 VERSION = 1
 TABLE_NAMES = ("states of cells", "kinds of blocks", "descriptors of blocks")
-_NAME, _TYPE = b"Ashlar.heap\0", 1
+_HEAP, _RUBY, _TYPE = b"Ashlar.heap\0", b"Ashlar.ruby\0", 1
 _WIDTHS, _CLASSES = 24, 58
 _FORM = struct.Struct(f"<II5Q14I{_WIDTHS}H{_CLASSES}H")
+_RUBY_FORM = struct.Struct("<8I")
 _PT_LOAD, _PT_NOTE = 1, 4
 _NOTE_BYTES_MAX = 1 << 16
 _RESERVED_BYTES_MAX = 1 << 42  # no heap reserves more; another user's process may show anything to root
+
+
+class Ruby(NamedTuple):
+    """What the note says of Ruby: the arena of caches of code; where a class has the one above it and its name; flags of a singleton class, and of a
+    String whose bytes are elsewhere; where a String has its length, its pointer and its bytes."""
+
+    code_arena: int
+    above: int
+    path: int
+    singleton: int
+    elsewhere: int
+    length: int
+    pointer: int
+    embedded: int
 
 
 class Outline(NamedTuple):
@@ -43,13 +58,15 @@ class Outline(NamedTuple):
     untouched_field: int
     widths: tuple[int, ...]
     classes: tuple[int, ...]
+    ruby: Ruby | None = None
 
     def element_bytes(self, kind: int) -> tuple[str, int]:
-        """What a block of this kind holds, `cells`, `payloads`, `large` or `empty`, and how many bytes each has."""
+        """What a block of this kind holds, `cells`, `payloads`, `caches of code`, `large` or `empty`, and how many bytes each has."""
         if 0 <= kind - self.first_cells < len(self.widths):
             return "cells", self.widths[kind - self.first_cells]
         if 0 <= kind - self.first_payloads < self.arenas * len(self.classes):
-            return "payloads", self.classes[(kind - self.first_payloads) % len(self.classes)]
+            arena, place = divmod(kind - self.first_payloads, len(self.classes))
+            return "caches of code" if self.ruby and arena == self.ruby.code_arena else "payloads", self.classes[place]
         return ("large", 0) if kind in (self.span, self.span_rest) else ("empty", 0)
 
     @property
@@ -65,8 +82,8 @@ def find(process: Process) -> Outline:
     found, empty = None, False
     for mapping in process.mappings:
         if mapping.offset == 0 and mapping.path.startswith("/") and mapping.permissions[0] == "r":
-            for address in noted(process.read, mapping.start):
-                outline = parse(process.read(address, _FORM.size), f"process {process.pid}")
+            for address, ruby in noted(process.read, mapping.start):
+                outline = parse(process.read(address, _FORM.size), f"process {process.pid}", ruby)
                 found, empty = found or outline, empty or outline is None
     if found is None:
         why = "has a heap of Ashlar's that is not in use" if empty else "has no heap of Ashlar's, or an Ashlar too old to say where it is"
@@ -74,8 +91,9 @@ def find(process: Process) -> Outline:
     return found
 
 
-def noted(read, start: int) -> list[int]:
-    """The addresses that Ashlar's notes name in the ELF file that is loaded at `start`; `read(address, count)` reads memory."""
+def noted(read, start: int) -> list[tuple[int, Ruby | None]]:
+    """The addresses that Ashlar's notes name in the ELF file that is loaded at `start`, and what another note says of its Ruby; `read(address, count)`
+    reads memory."""
     header = read(start, 64)
     if len(header) < 64 or header[:6] != b"\x7fELF\x02\x01":
         return []
@@ -86,26 +104,28 @@ def noted(read, start: int) -> list[int]:
     bias = next((start - address for kind, _, offset, address, *_ in segments if kind == _PT_LOAD and offset == 0), None)
     if bias is None:
         return []
-    found = []
+    notes = []
     for kind, _, _, address, _, _, bytes_held, align in segments:
         if kind == _PT_NOTE and bytes_held <= _NOTE_BYTES_MAX:
-            found += _in_notes(bias + address, read(bias + address, bytes_held), 8 if align == 8 else 4)
-    return found
+            notes += _in_notes(bias + address, read(bias + address, bytes_held), 8 if align == 8 else 4)
+    ruby = next((Ruby(*_RUBY_FORM.unpack(held)) for name, _, held in notes if name == _RUBY and len(held) == _RUBY_FORM.size), None)
+    # The note of the heap holds how far behind that number the outline is.
+    return [(at + int.from_bytes(held, "little", signed=True), ruby) for name, at, held in notes if name == _HEAP and len(held) == 8]
 
 
-def _in_notes(start: int, content: bytes, align: int) -> list[int]:
-    """A note of ours holds how far behind that number the outline is."""
+def _in_notes(start: int, content: bytes, align: int) -> list[tuple[bytes, int, bytes]]:
+    """The names of the notes of our kind, and where and what they hold."""
     found, at = [], 0
     while at + 12 <= len(content):
         name_bytes, held, kind = struct.unpack_from("<III", content, at)
         inside = -(-(at + 12 + name_bytes) // align) * align
-        if kind == _TYPE and content[at + 12:at + 12 + name_bytes] == _NAME and held == 8 and len(content) >= inside + 8:
-            found.append(start + inside + int.from_bytes(content[inside:inside + 8], "little", signed=True))
+        if kind == _TYPE:
+            found.append((content[at + 12:at + 12 + name_bytes], start + inside, content[inside:inside + held]))
         at = -(-(inside + held) // align) * align
     return found
 
 
-def parse(content: bytes, source: str) -> Outline | None:
+def parse(content: bytes, source: str, ruby: Ruby | None = None) -> Outline | None:
     """None of a heap that has not been reserved."""
     version, size = struct.unpack_from("<II", content) if len(content) >= 8 else (0, 0)
     if version != VERSION:
@@ -114,7 +134,7 @@ def parse(content: bytes, source: str) -> Outline | None:
     if size < _FORM.size or len(content) < _FORM.size:
         raise BadInput(f"the heap's outline of {source} is damaged: it has {len(content)} bytes in place of {_FORM.size}; look at what runs there")
     fields = _FORM.unpack_from(content)[2:]
-    o = Outline(*fields[:-_WIDTHS - _CLASSES], fields[-_WIDTHS - _CLASSES:-_CLASSES], fields[-_CLASSES:])
+    o = Outline(*fields[:-_WIDTHS - _CLASSES], fields[-_WIDTHS - _CLASSES:-_CLASSES], fields[-_CLASSES:], ruby)
     if (o.width_count, o.class_count) != (_WIDTHS, _CLASSES) or not o.block_bytes or not o.granule_bytes or not all(o.widths) or not all(o.classes):
         raise BadInput(f"the heap's outline of {source} is damaged: {o.width_count} widths and {o.class_count} classes; look at what runs there")
     if not o.start:

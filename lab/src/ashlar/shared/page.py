@@ -6,9 +6,9 @@ from ashlar.shared import kinds, tables
 from ashlar.shared.tree import Findings, Member
 
 _LINES = 1000
-# A colour for each of `kinds.GROUPS`: those of the charts, and four more.
-_LIGHT = palette.LIGHT["series"] + ("#5a3d28", "#7c8c14", "#5b6675", "#a9b2bd")
-_DARK = palette.DARK["series"] + ("#c9a58a", "#d3e06a", "#9aa6b5", "#5b6675")
+# A colour for each of `kinds.GROUPS`: those of the charts, and five more.
+_LIGHT = palette.LIGHT["series"] + ("#5a3d28", "#7c8c14", "#5b6675", "#a9b2bd", "#e3a6c8")
+_DARK = palette.DARK["series"] + ("#c9a58a", "#d3e06a", "#9aa6b5", "#5b6675", "#8f3f6f")
 _STYLE = """
 .bar{display:flex;height:26px;min-width:240px;border-radius:3px;overflow:hidden}
 .part{min-width:1px;border-right:1px solid var(--paper)}

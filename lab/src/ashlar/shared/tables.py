@@ -35,7 +35,8 @@ def tables(found: Findings, lines: int = 20) -> list[Table]:
         made.append(_each(found.forked))
     made.append(_detail(found, lines))
     if found.forked:
-        made += [_causes(found.forked), _types(found.forked, lines)]
+        made += [_causes(found.forked), _counted("types", "Cells that live and were written", "type", [m.written.types for m in found.forked], lines),
+                 _counted("classes", "Classes of the objects, structs and data of C among them", "class", [m.written.classes for m in found.forked], lines)]
     return [t for t in made if t.rows]
 
 
@@ -91,12 +92,13 @@ def _causes(forked: Sequence[Member]) -> Table:
                  f"{_memory(pages)} of pages in the mean, compared word by word with the parent's. A page may be in several rows.")
 
 
-def _types(forked: Sequence[Member], lines: int) -> Table:
+def _counted(name: str, title: str, of: str, each: Sequence[dict[str, int]], lines: int) -> Table:
     counts = Counter()
-    for m in forked:
-        counts.update({name: count / len(forked) for name, count in m.written.types.items()})
+    for found in each:
+        counts.update({what: count / len(each) for what, count in found.items()})
     rows = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
-    return Table("types", "Cells that live and were written", ("type", "cells"), tuple((name, f"{count:,.0f}" if count >= 1 else "below 1") for name, count in rows[:lines]))
+    note = f"{len(rows) - lines} more are left out; --lines {len(rows)} shows all." if len(rows) > lines else ""
+    return Table(name, title, (of, "cells"), tuple((what, f"{count:,.0f}" if count >= 1 else "below 1") for what, count in rows[:lines]), note)
 
 
 # ── Arithmetic and words ───────────────────────────────────────────────────

@@ -59,9 +59,10 @@ def look(pid: int) -> Findings:
 
 
 def _member(one: Process, heaps: dict[int, Heap], parents: dict[int, int]) -> Member:
-    found = heap.read(one, outline.find(one))
-    amounts = {**kinds.of_heap(found), **kinds.elsewhere(one, found.outline)}
-    forker = next((heaps[p] for p in _ancestors(one.pid, parents) if p in heaps and heaps[p].outline == found.outline), None)
+    place = outline.find(one)
+    forker = next((heaps[p] for p in _ancestors(one.pid, parents) if p in heaps and heaps[p].outline == place), None)
+    found = heap.read(one, place, forker)
+    amounts = {**kinds.of_heap(found), **kinds.elsewhere(one, place)}
     differs = written.compare(forker, found) if forker else None
     member = Member(one.pid, one.name, forker.process.pid if forker else None, one.rollup.get("Rss", 0), one.rollup.get("Pss", 0), amounts, differs)
     heaps[one.pid] = found

@@ -8,7 +8,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import compress
 
-from ashlar.shared.heap import CELLS, EMPTY, LARGE, PAYLOADS, Heap
+from ashlar.shared.classes import name_of
+from ashlar.shared.heap import CELLS, CODE, EMPTY, LARGE, PAYLOADS, Heap
 from ashlar.shared.kinds import FILES, JIT, LIBC, OTHER, STACKS, parts_elsewhere
 from ashlar.shared.outline import TABLE_NAMES
 from ashlar.shared.process import EXCLUSIVE, OF_FILE, PAGE_BYTES, PRESENT, runs, which
@@ -19,16 +20,17 @@ _OWN_MEMORY = which(PRESENT | EXCLUSIVE | OF_FILE, PRESENT | EXCLUSIVE)
 LIVE, DIED, REPLACED, REUSED, FREE = "cells that live", "cells that died since", "young or dead cells, replaced", "holes, reused", "free cells"
 PIECE_LIVE, PIECE_FREED, PIECE_REUSED, PIECE_FREE = "payloads that live", "payloads freed since", "free payloads, reused", "free payloads"
 LARGE_WRITTEN = "payloads over 32 KiB"
-NEW_CELLS, NEW_PAYLOADS, NEW_LARGE = "blocks taken since: cells", "blocks taken since: payloads", "blocks taken since: payloads over 32 KiB"
+NEW_CELLS, NEW_PAYLOADS, NEW_CODE, NEW_LARGE = (f"blocks taken since: {kind}" for kind in ("cells", "payloads", CODE, "payloads over 32 KiB"))
 EMPTIED, BOTH_EMPTY = "blocks emptied since", "blocks empty in both"
 SAME, SAME_ELSEWHERE = "nothing differs: blocks", "nothing differs: elsewhere"
-CAUSES = (LIVE, DIED, REPLACED, REUSED, FREE, PIECE_LIVE, PIECE_FREED, PIECE_REUSED, PIECE_FREE, LARGE_WRITTEN, NEW_CELLS, NEW_PAYLOADS, NEW_LARGE,
-          EMPTIED, BOTH_EMPTY, *TABLE_NAMES, LIBC, JIT, STACKS, FILES, OTHER, SAME, SAME_ELSEWHERE)
+CAUSES = (LIVE, DIED, REPLACED, REUSED, FREE, PIECE_LIVE, PIECE_FREED, PIECE_REUSED, PIECE_FREE, CODE, LARGE_WRITTEN, NEW_CELLS, NEW_PAYLOADS,
+          NEW_CODE, NEW_LARGE, EMPTIED, BOTH_EMPTY, *TABLE_NAMES, LIBC, JIT, STACKS, FILES, OTHER, SAME, SAME_ELSEWHERE)
 _BIT = {cause: 1 << i for i, cause in enumerate(CAUSES)}
 
 # Ruby's types, by the five lowest bits of a cell's first word.
 _TYPES = {1: "objects", 2: "classes", 3: "modules", 4: "floats", 5: "strings", 6: "regular expressions", 7: "arrays", 8: "hashes", 9: "structs",
           10: "bignums", 11: "files", 12: "data of C", 13: "matches", 14: "complex numbers", 15: "rationals", 20: "symbols", 28: "included modules"}
+_OF_MANY_CLASSES = ("objects", "structs", "data of C")
 _INTERNAL, _INTERNAL_SHIFT = 26, 12
 _INTERNAL_TYPES = {0: "environments of blocks", 1: "lexical scopes", 6: "methods", 7: "code", 11: "call information", 12: "call caches", 13: "constant caches"}
 
@@ -44,11 +46,20 @@ class Cause:
 
 @dataclass
 class Written:
-    """`types` counts live cells that were written, by Ruby's type."""
+    """`types` counts live cells that were written, by Ruby's type; `classes` those of types that are of many classes, by the class's name."""
 
     pages: int = 0
     causes: dict[str, Cause] = field(default_factory=dict)
     types: dict[str, int] = field(default_factory=dict)
+    classes: dict[str, int] = field(default_factory=dict)
+
+    def add_cells(self, counts: dict[tuple[str, int], int], name: Callable[[int], str]) -> None:
+        """Cells by type and class; `name` is that of the class at an address."""
+        for (kind, klass), count in counts.items():
+            self.types[kind] = self.types.get(kind, 0) + count
+            if kind in _OF_MANY_CLASSES:
+                called = name(klass)
+                self.classes[called] = self.classes.get(called, 0) + count
 
     def add(self, masks: Iterable[int], parent_has: Iterable[bool]) -> None:
         """A bit mask of causes for each page, and whether the parent has such a page."""
@@ -64,17 +75,17 @@ class Written:
 
 def compare(parent: Heap, child: Heap) -> Written:
     """Both must be of one heap: the child is a fork of the parent, or of its fork."""
-    found = Written()
+    found, cells = Written(), Counter()
     for number in range(len(child)):
         own = child.own(number)
         if 1 not in own:
             continue
         has = number < len(parent)
-        masks, types = _block(parent, child, number, parent.element_bytes(number) if has else None)
+        masks, written = _block(parent, child, number, parent.element_bytes(number) if has else None)
         held = parent.pages(number) if has else bytes(len(own))
         found.add(compress(masks, own), (page & PRESENT != 0 for page in compress(held, own)))
-        for name, count in types.items():
-            found.types[name] = found.types.get(name, 0) + count
+        cells.update(written)
+    found.add_cells(cells, lambda klass: name_of(child, klass))
     for kind, start, end in parts_elsewhere(child.process, child.outline):
         _compare_elsewhere(parent, child, kind, start, end, found)
     return found
@@ -89,14 +100,14 @@ def _compare_elsewhere(parent: Heap, child: Heap, kind: str, start: int, end: in
         found.add((_BIT[SAME_ELSEWHERE if before[p:p + PAGE_BYTES] == after[p:p + PAGE_BYTES] else kind] for p in range(0, size, PAGE_BYTES)), parent_has)
 
 
-def _block(parent: Heap, child: Heap, number: int, was: tuple[str, int] | None) -> tuple[list[int], dict[str, int]]:
-    """The causes of each page of a block, and the live cells that were written, by type."""
+def _block(parent: Heap, child: Heap, number: int, was: tuple[str, int] | None) -> tuple[list[int], dict[tuple[str, int], int]]:
+    """The causes of each page of a block, and the live cells that were written, by type and class."""
     what, size = child.element_bytes(number)
     own = child.own(number)
     if what == EMPTY:
         return [_BIT[BOTH_EMPTY if was and was[0] == EMPTY else EMPTIED]] * len(own), {}
     if (what, size) != was:
-        return [_BIT[{CELLS: NEW_CELLS, PAYLOADS: NEW_PAYLOADS, LARGE: NEW_LARGE}[what]]] * len(own), {}
+        return [_BIT[{CELLS: NEW_CELLS, PAYLOADS: NEW_PAYLOADS, CODE: NEW_CODE, LARGE: NEW_LARGE}[what]]] * len(own), {}
     before, after = parent.block(number), child.block(number)
     differs = differing(before, after, own)
     if what == LARGE:
@@ -107,13 +118,15 @@ def _block(parent: Heap, child: Heap, number: int, was: tuple[str, int] | None) 
     was_old, is_old = (heap.cells(number, size, heap.outline.old) if what == CELLS else () for heap in (parent, child))
 
     def cause(cell: int) -> str:
+        if what == CODE:
+            return CODE
         if what == PAYLOADS:
             return of_piece(lived[cell], lives[cell])
         return of_cell(lived[cell], lives[cell], was_old[cell] and is_old[cell] and is_same(first, second, cell * size // 8))
 
     causes = {cell: cause(cell) for cell in {word * 8 // size for word in differs} if cell < count}
-    types = Counter(type_of(second[cell * size // 8]) for cell, found in causes.items() if found == LIVE)
-    return masks(differs, len(own), lambda cell: _BIT[causes[cell]], size, count, _BIT[free]), types
+    written = Counter(type_and_class(second, cell * size // 8) for cell, found in causes.items() if found == LIVE)
+    return masks(differs, len(own), lambda cell: _BIT[causes[cell]], size, count, _BIT[free]), written
 
 
 def differing(before: bytes, after: bytes, own: bytes) -> list[int]:
@@ -152,6 +165,12 @@ def masks(differs: Iterable[int], pages: int, bit_of: Callable[[int], int], size
         cell = word * 8 // size
         found[word // _WORDS] |= bit_of(cell) if cell < count else rest
     return [mask or _BIT[SAME] for mask in found]
+
+
+def type_and_class(words: Sequence[int], at: int) -> tuple[str, int]:
+    """Of the cell that begins at this word; the address of its class only where the type does not say as much."""
+    kind = type_of(words[at])
+    return kind, words[at + 1] if kind in _OF_MANY_CLASSES else 0
 
 
 def type_of(first_word: int) -> str:
