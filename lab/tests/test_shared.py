@@ -267,14 +267,14 @@ def at(cell):
 
 
 def heap_of_cells(cells, elsewhere=b"", ruby=RUBY):
-    """A heap of one block of cells that live, each with these words; then cells that do not. At address 0x1000 lie other bytes."""
+    """A heap of one block of cells with these words, of which the first hundred live. At address 0x1000 lie other bytes."""
     content, states = bytearray(BLOCK), bytearray(BLOCK // 32)
     for cell, words in cells.items():
         struct.pack_into(f"<{len(words)}Q", content, cell * WIDTH, *words)
-        states[cell * WIDTH // 32] = 1
+        states[cell * WIDTH // 32] = cell < 100
 
     def read(start, count):
-        return elsewhere[:count] if start == 0x1000 else bytes(content[start - START:][:count]) if START <= start < START + BLOCK else b""
+        return elsewhere[start - 0x1000:][:count] if start < 0x2000 else bytes(content[start - START:][:count]) if START <= start < START + BLOCK else b""
     return heap.Heap(SimpleNamespace(read_somewhere=read), outline.parse(outline_bytes(), "x", ruby), bytes([1 + WIDTH - 32]), bytes(states), b"", b"")
 
 
@@ -302,7 +302,7 @@ def test_a_class_is_named_as_programs_see_it(cells, elsewhere, name):
     {},                                                                   # a cell that does not live
     {0: (STRING, 0, 7, *text(b"Account"))},                               # no class
     {0: (CLASS, 0, 0, at(2))},                                            # a name that does not live
-    {0: (CLASS, 0, 0, at(0))},                                            # a name that is no String
+    {0: (CLASS, 0, 0, at(1)), 1: (CLASS, 0, 7, *text(b"Account"))},       # a name that is no String
     {0: (CLASS, 0, 0, (1 << 64) - 1)},                                    # and one that is nowhere
     {0: (INCLUDED, 0, at(0), 0)},                                         # above itself
     {0: (CLASS | FLAG, 0, at(1), 0), 1: (INCLUDED, 0, at(0), 0)},         # in a circle
@@ -311,18 +311,19 @@ def test_a_class_is_named_as_programs_see_it(cells, elsewhere, name):
     {0: NAMED[0], 1: (STRING, 0, 1 << 62, *text(b"A" * 24))},
     {0: NAMED[0], 1: (STRING | FLAG, 0, 1 << 62, 0x1000)},
     {0: NAMED[0], 1: (STRING | FLAG, 0, (1 << 64) - 1, 0x1000)},
-    {0: NAMED[0], 1: (STRING | FLAG, 0, 100, 0x1000)},                    # not all there
+    {0: NAMED[0], 1: (STRING | FLAG, 0, 100, 0x1000 + 201)},              # not all there
     {0: NAMED[0], 1: (STRING | FLAG, 0, 7, (1 << 64) - 1)},
     {0: NAMED[0], 1: (STRING, 0, 7, 0)},                                  # on a page that is not in memory
     {0: NAMED[0], 1: (STRING, 0, 0, 0)},
 ])
 def test_a_class_whose_name_cannot_be_read_is_unknown(cells):
-    assert classes.name_of(heap_of_cells(cells, b"N" * 50), at(0)) == classes.UNKNOWN
+    assert classes.name_of(heap_of_cells(cells, b"N" * 300), at(0)) == classes.UNKNOWN
 
 
-@pytest.mark.parametrize("address", [1, at(0) + 8, at(0) - WIDTH, START + BLOCK, START + BLOCK - 16, (1 << 64) - 1])
+@pytest.mark.parametrize("address", [1, at(0) + 8, at(100), at(0) - WIDTH, START + BLOCK, START + BLOCK - 16, (1 << 64) - 1])
 def test_what_is_no_cell_is_an_unknown_class(address):
-    assert classes.name_of(heap_of_cells(NAMED), address) == classes.UNKNOWN
+    looks_like_one = (CLASS, CLASS, 0, at(1), at(1))  # from its second word on as well
+    assert classes.name_of(heap_of_cells({0: looks_like_one, 1: NAMED[1], 100: looks_like_one}), address) == classes.UNKNOWN
 
 
 def test_a_cell_without_a_class_is_told_and_without_the_note_all_are_unknown():
@@ -340,6 +341,8 @@ def test_only_what_lies_in_a_mapping_is_read():
     last = next(m.end for m in found.mappings if m.start <= start < m.end)
     for address in (0, 8, last - 2, (1 << 63) - 1, 0xFFFFFFFFFF600000, (1 << 64) - 1, 1 << 70):
         assert found.read_somewhere(address, 1 << 30 if address == last - 2 else 4) == b""
+    found.mappings.append(Mapping(0xFFFFFFFFFF600000, 0xFFFFFFFFFF601000, "r-xp", 0, "[vsyscall]"))
+    assert found.read_somewhere(0xFFFFFFFFFF600000, 4) == b""
     found.close()
 
 
