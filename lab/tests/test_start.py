@@ -1,13 +1,17 @@
-"""`ashlar` is for whoever runs a Ruby program: it needs Python's standard library alone, and starts without what it does not use."""
+"""`ashlar` is for whoever runs a Ruby program: it needs Python's standard library alone, and starts without what it does not use. So does what
+`ashlar-lab` sends to a machine of a cluster."""
 
 import json
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
 
 import pytest
-from conftest import CLONE
+from conftest import CLONE, two_variants
 from heap_image import busy
+
+from ashlar_lab.experiment.model import Program
 
 SOURCE = CLONE / "lab/src/ashlar"
 # Runs a command line, then says on standard error which modules are loaded.
@@ -20,6 +24,16 @@ try:
     cli.main()
 finally:
     print(json.dumps(sorted(sys.modules)), file=sys.stderr)
+"""
+
+# Measures a block as the agent on a machine of a cluster does.
+AGENT = """
+import json, sys
+sys.path.insert(0, {source!r})
+from ashlar_lab.experiment.model import Experiment
+from ashlar_lab.measure.cluster import agent
+said = agent._measure(Experiment.from_json({experiment!r}), 0, {{}})
+print(json.dumps([[run["state"] for run in said["runs"]], sorted(sys.modules)]))
 """
 
 
@@ -37,6 +51,16 @@ def test_every_verb_works_with_the_standard_library_alone(tmp_path, arguments):
     parts = {name.partition(".")[0] for name in loaded(tmp_path, *arguments)}
     assert "ashlar" in parts and not parts & {"numpy", "scipy", "rich", "typer", "ashlar_lab"}
     assert parts - {"ashlar", "__main__"} <= sys.stdlib_module_names
+
+
+def test_the_agent_on_a_machine_of_a_cluster_needs_the_standard_library_alone(tmp_path):
+    experiment = replace(two_variants(), programs=(Program("p", ("sleep", "0.1")),))
+    code = AGENT.format(source=str(SOURCE.parent), experiment=experiment.to_json())
+    done = subprocess.run([sys.executable, "-I", "-S", "-c", code], cwd=tmp_path, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    states, modules = json.loads(done.stdout)
+    assert states == ["ok"] * 3
+    assert {name.partition(".")[0] for name in modules} - {"ashlar", "ashlar_lab", "__main__"} <= sys.stdlib_module_names
 
 
 def test_the_help_loads_nothing_that_a_verb_needs(tmp_path):

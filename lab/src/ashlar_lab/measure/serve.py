@@ -8,8 +8,6 @@ import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import numpy as np
-
 from ashlar.errors import BadInput
 from ashlar.memory import native
 from ashlar_lab.experiment.model import PERCENTILES, SLOWER_LEAST, Server, slower
@@ -78,15 +76,14 @@ def read_load(path: Path, server: Server) -> Served:
     recorded, was waited for longer than any that was answered."""
     lines = [line.split() for line in path.read_text().splitlines()]
     bodies = [words[2:] for words in lines if words[0] == "body"]
-    told = np.array([words for words in lines if words[0] != "body"], int).reshape(-1, 2)
-    told = told[told[:, 0] >= server.warm_up_s * 1e6]
-    intended_us, latency_us = told[told[:, 1] >= 0].T
-    latencies = (np.sort(latency_us) / 1e6).tolist()
+    told = [(intended_us, int(words[1])) for words in lines if words[0] != "body" and (intended_us := int(words[0])) >= server.warm_up_s * 1e6]
+    answered = [(intended_us, latency_us) for intended_us, latency_us in told if latency_us >= 0]
+    latencies = sorted(latency_us / 1e6 for _, latency_us in answered)
     due = max(len(told), server.requests())
     failed = due - len(latencies)
     if not latencies:
         return _served([], due, server.duration_s, f"none of {due} requests was answered with success")
-    took_s = max(server.duration_s, float((intended_us + latency_us).max() / 1e6) - server.warm_up_s)
+    took_s = max(server.duration_s, max(map(sum, answered)) / 1e6 - server.warm_up_s)
     served = _served(latencies, due, took_s, f"{failed} of {due} requests failed" if failed > _FAILURES_TOLERATED * due else "")
     served.checksum = " ".join(digest if kind == "same" else "-" for digest, kind in bodies)
     return served
