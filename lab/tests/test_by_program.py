@@ -9,7 +9,7 @@ import numpy as np
 from conftest import make_run, simulated_sweep, two_variants
 
 from ashlar.chart import Chart
-from ashlar_lab.experiment.model import Experiment
+from ashlar_lab.experiment.model import TWIN, Experiment
 from ashlar_lab.fit.analysis import analyse
 from ashlar_lab.fit.trimmed import Estimate
 from ashlar_lab.report import by_program, markdown, page, record, terminal
@@ -67,6 +67,20 @@ def test_the_headline_is_shown_in_its_order_and_alone(capsys):
     terminal.show(content)
     assert "| RSS over time" in (told := capsys.readouterr().out) and "overhead over the best" not in told
     assert markdown.record(content).count("\n## ") == 4 + 2, "each table has its heading, beside warnings and machine"
+
+
+def test_a_record_has_by_how_much_the_baseline_differs_from_itself():
+    """Whatever the headline asks for; a store from before there was an A/A arm has nothing to tell."""
+    experiment, runs, _ = measured()
+    twins = [replace(r, role=TWIN, metrics={**r.metrics, "peak_mib": 82.0}) for r in runs if r.variant == "old"]
+    content = page.build(experiment, MACHINE, runs + twins, analyse(experiment, runs + twins))
+    told = markdown.record(content).partition("## A/A arm: old against itself\n")[2].partition("\n## ")[0]
+    assert "| p |" in told.replace("  ", "") and "1.02 [too few blocks]" in told and "Peak memory" in told and "CPU time" in told
+    noise = json.loads(record.as_json(content))["noise"]
+    assert {(n["program"], n["metric"], n["value"], n["pairs"]) for n in noise if n["metric"] == "peak_mib"} == {("p", "peak_mib", 1.025, 3), ("q", "peak_mib", 1.025, 3)}
+    assert {n["metric"] for n in noise} == {"cpu_s", "wall_s", "peak_mib"}
+    before = page.build(experiment, MACHINE, runs, analyse(experiment, runs))
+    assert "A/A arm: old" not in markdown.record(before) and json.loads(record.as_json(before))["noise"] == []
 
 
 def test_a_headline_of_ratios_has_their_intervals_for_one_program_too():

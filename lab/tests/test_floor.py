@@ -89,6 +89,15 @@ def test_a_curve_wins_only_by_more_than_the_floor(new, word):
         assert ("No winner is named" in said and "differs from itself by 15 %" in said) != wins
 
 
+@pytest.mark.parametrize(("time", "space", "told"), [(1.0, 1.0, []), (1.1, 1.0, ["CPU time"]), (1.0, 1.1, ["peak memory"]), (1.1, 1.1, ["CPU time", "peak memory"])])
+def test_a_baseline_that_differs_from_itself_is_warned_of_in_time_and_in_space(time, space, told):
+    experiment, runs = measured(1.0, 1.0)
+    own = twinned(runs, time, space)
+    warned = words.warnings(experiment, own, analyse(experiment, own))
+    assert [w.split(" in ")[1].split(" (the A/A arm)")[0] for w in warned if w.startswith("The baseline differs from itself by 10 %")] == told
+    assert [w.split("interval of ")[1].split(" excludes 1 for p, q.")[0] for w in warned if w.startswith("The A/A arm's interval")] == told
+
+
 def test_parameters_of_curves_differ_only_by_more_than_the_floor():
     """The baseline's second run differs by 15 % in time and by 30 % in space; the curves by 0.13 s without collection and 15 MiB."""
     experiment, runs = simulated_sweep(np.random.default_rng(3), {"old": (1.3, 40.0, 60.0), "new": (1.17, 40.0, 45.0)}, sigma=0.005, spikes=0)
@@ -152,6 +161,15 @@ def test_what_is_said_of_two_curves_beside_a_p_obeys_the_floor():
             assert ("no verdict, as the baseline differs from itself by 15 %" in rows[name]) == noisy
         assert json.loads(record.as_json(content))["curves"][0]["within_noise"] == noisy
         assert ("; the baseline differs from itself by 15 %)" in " ".join(content.verdict)) == noisy
+
+
+def test_it_is_said_which_of_time_and_space_has_no_a_a_arm():
+    experiment, runs = measured(0.5, 1.0)
+    for lost, told in (("cpu_s", "CPU time"), ("peak_mib", "peak memory")):
+        own = [dataclasses.replace(r, metrics={k: v for k, v in r.metrics.items() if k != lost or r.role != TWIN}) for r in runs]
+        assert any(f"differs from itself in {told}, so there are no verdicts on that" in w for w in words.warnings(experiment, own, analyse(experiment, own)))
+    alone = [r for r in runs if r.role != TWIN]
+    assert any("differs from itself in CPU time and peak memory, so" in w for w in words.warnings(experiment, alone, analyse(experiment, alone)))
 
 
 def test_a_curve_wins_only_with_an_a_a_arm():

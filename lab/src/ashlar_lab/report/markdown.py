@@ -13,8 +13,10 @@ def render(page: Page) -> str:
 
 
 def record(page: Page) -> str:
-    """The tables the experiment calls its headline, the warnings, and the machine: what is kept with a project."""
-    shown = page.headline() or page.tables[:3]
+    """The tables the experiment calls its headline, by how much the baseline differs from itself, the warnings, and the machine: what is kept
+    with a project."""
+    shown = list(page.headline() or page.tables[:3])
+    shown += [t for t in page.tables if t.name == "noise" and t not in shown]
     return "\n\n".join([*_head(page, page.facts, page.note), *_tables(shown, titled=len(shown) > 1), *_listed("Read with it", page.warnings), *_machine(page)]) + "\n"
 
 

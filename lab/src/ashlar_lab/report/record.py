@@ -6,6 +6,7 @@ import math
 from ashlar_lab.report import units
 from ashlar_lab.report.exports import csv_line
 from ashlar_lab.report.page import Page
+from ashlar_lab.report.tables import shown_noise
 
 _RUN_METRICS = ("wall_s", "user_s", "sys_s", "peak_mib", "mean_mib", "gc_count", "gc_time_ms", "allocated_objects", "live_bytes",
                 "requests_per_s", "p50_ms", "p99_ms", "p999_ms", "others_cpu_s")
@@ -18,6 +19,8 @@ def as_json(page: Page) -> str:
         "title": page.title, "facts": page.facts, "warnings": page.warnings, "machine": dict(page.machine),
         "answers": [{"contrast": a.contrast, "program": a.program, "value": _finite(a.estimate.value), "low": _finite(a.estimate.low),
                      "high": _finite(a.estimate.high), "unit": a.estimate.unit, "pairs": a.estimate.n, "goal": a.goal, "judged": a.judged} for a in analysis.answers],
+        "noise": [{"program": r.program, "metric": r.metric, "value": _finite(r.ratio.value), "low": _finite(r.ratio.low), "high": _finite(r.ratio.high),
+                   "pairs": r.ratio.n} for r in shown_noise(page.experiment, analysis)],
         "values": [{"program": v.program, "variant": v.variant, **_knob(v.value), "metric": v.metric, "unit": units.unit(v.metric), "mean": _finite(v.mean.value),
                     "median": _finite(v.median)} for v in analysis.levels if v.metric in (*_metrics(page), "cpu_s")],
         **({"curves": _curves(page)} if analysis.comparisons else {}),

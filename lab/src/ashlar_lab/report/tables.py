@@ -7,6 +7,7 @@ from ashlar.tables import Table
 from ashlar_lab.experiment.model import Experiment
 from ashlar_lab.fit.analysis import Analysis
 from ashlar_lab.fit.gate import MARGIN
+from ashlar_lab.fit.ratios import Ratio
 from ashlar_lab.fit.trimmed import Estimate
 from ashlar_lab.report import units
 from ashlar_lab.report.units import p_value
@@ -190,9 +191,14 @@ def _overheads(experiment: Experiment, analysis: Analysis, metric: str) -> Table
                 f"Per program; +0 % is the best. 95 % interval in brackets.{chosen}")
 
 
+def shown_noise(experiment: Experiment, analysis: Analysis) -> list[Ratio]:
+    """By how much the baseline differs from itself, in time and in space."""
+    usual = (experiment.time_metric, "wall_s", experiment.space_metric, "mean_mib")
+    return sorted((r for r in analysis.noise if r.metric in usual), key=lambda r: usual.index(r.metric))
+
+
 def _noise(experiment: Experiment, analysis: Analysis) -> Table | None:
-    usual = dict.fromkeys((experiment.time_metric, "wall_s", experiment.space_metric, "mean_mib"))
-    told = {(r.program, r.metric): r.ratio for r in analysis.noise}
-    metrics = [m for m in usual if any(m == metric for _, metric in told)]
+    told = {(r.program, r.metric): r.ratio for r in shown_noise(experiment, analysis)}
+    metrics = list(dict.fromkeys(metric for _, metric in told))
     rows = [(program.name, *(units.interval(told.get((program.name, m))) for m in metrics)) for program in experiment.programs if metrics]
     return made("noise", f"A/A arm: {experiment.baseline} against itself", [units.title(m, False) for m in metrics], rows, "Whatever differs from 1 here is noise.")

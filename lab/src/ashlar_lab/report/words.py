@@ -21,6 +21,8 @@ from ashlar_lab.store.table import Table
 _DISTURBED_CORES, _SHORTEST_JUDGED_S = 0.1, 0.3
 # The drift of so many arms, each on one machine, is looked at: enough for a median.
 _DRIFT_GROUPS = 200
+# From here on it is said by how much the baseline differs from itself.
+_NOISY = 0.03
 # An interval whose ends differ by this factor.
 _SAYS_NOTHING = 10
 
@@ -227,14 +229,7 @@ def warnings(experiment: Experiment, runs: Sequence[Run], analysis: Analysis) ->
     found += _disturbed(good, runs)
     if (fewest := min((len(c.points) for c in analysis.curves), default=7)) < 7:
         found.append(f"A curve rests on {fewest} knob values; 7 or more, spaced geometrically, make a, b and c worth reading.")
-    floor = analysis.floor(experiment.time_metric)
-    if math.isfinite(floor) and floor > 0.03:
-        found.append(f"The baseline differs from itself by {units.percent(floor, signed=False)} in {units.in_sentence(experiment.time_metric)} (the A/A arm). "
-                     "Smaller differences than that mean nothing here; add blocks or quiet the machine.")
-    if math.isinf(floor) and analysis.blocks:
-        found.append(f"No A/A arm says how far the baseline differs from itself in {units.in_sentence(experiment.time_metric)}, so there are no verdicts on it. Its runs failed, or their requests did.")
-    if clear := [r for r in analysis.noise if r.metric == experiment.time_metric and r.ratio.excludes(1.0)]:
-        found.append("The A/A arm's interval excludes 1 for " + ", ".join(r.program for r in clear) + ". One in twenty does so by chance; more means the order or the machine biases the result.")
+    found += _differs_from_itself(experiment, analysis)
     found += _drift(experiment, good)
     if short := good.programs(wall < 0.1):
         found.append(f"{', '.join(short)} runs under 0.1 s: start-up dominates and memory has few samples. Give it more work.")
@@ -242,6 +237,24 @@ def warnings(experiment: Experiment, runs: Sequence[Run], analysis: Analysis) ->
         found.append(f"{complaint}.")
     if left := good.programs(good.column("left_behind") > 0):
         found.append(f"{', '.join(left)} left processes behind when it ended; they were killed. Time after the main process's end is not counted.")
+    return found
+
+
+def _differs_from_itself(experiment: Experiment, analysis: Analysis) -> list[str]:
+    """What the A/A arm says against figures of time and of space."""
+    found, unknown = [], []
+    for metric in dict.fromkeys((experiment.time_metric, experiment.space_metric)):
+        name, floor = units.in_sentence(metric), analysis.floor(metric)
+        if math.isinf(floor):
+            unknown.append(name)
+        elif floor > _NOISY:
+            found.append(f"The baseline differs from itself by {units.percent(floor, signed=False)} in {name} (the A/A arm). "
+                         "Smaller differences than that mean nothing here; add blocks or quiet the machine.")
+        if clear := [r.program for r in analysis.noise if r.metric == metric and r.ratio.excludes(1.0)]:
+            found.append(f"The A/A arm's interval of {name} excludes 1 for {', '.join(clear)}. One in twenty does so by chance; more means the order or the machine biases the result.")
+    if unknown and analysis.blocks:
+        found.append(f"No A/A arm says how far the baseline differs from itself in {' and '.join(unknown)}, so there are no verdicts on that. "
+                     "Its runs failed, their requests did, or it was not measured.")
     return found
 
 
