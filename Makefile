@@ -156,7 +156,7 @@ lock-lab: ## choose the newest versions of the packages that the lab is made wit
 test-lab: ## run the lab's tests
 	@$(in_lab) "$$python" -m pytest
 simulate-lab: ## the lab's long simulations: coverage of curves and on unlike machines, planted differences, and a million runs (about 30 minutes)
-	@python="$$(dirname "$$(scripts/lab/setup.sh)")/python" && cd lab/tests && "$$python" simulate_curves.py && "$$python" simulate_stopping.py && "$$python" simulate_planted.py && "$$python" fleet.py "$${TRIALS:-300}" && \
+	@python="$$(dirname "$$(scripts/lab/setup.sh)")/python" && cd lab/tests && "$$python" simulate_curves.py && "$$python" simulate_gate.py && "$$python" simulate_stopping.py && "$$python" simulate_planted.py && "$$python" fleet.py "$${TRIALS:-300}" && \
 		"$$python" scale.py 1e6 && "$$python" scale.py 1e6 --sweep
 ocaml-curves: ## reproduce next-fit against best-fit in OCaml as space-time curves (6 minutes on a quiet machine)
 	@scripts/lab/ocaml-curves.sh

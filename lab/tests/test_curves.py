@@ -1,5 +1,7 @@
 """Curves against simulated truth: parameters are covered, equal curves are not told apart, wrong models are refused."""
 
+import contextlib
+
 import numpy as np
 import pytest
 import simulate_curves
@@ -68,6 +70,22 @@ def test_curves_that_touch_are_not_said_to_be_apart_and_equal_ones_have_no_winne
     assert simulate_curves.wins(simulate_curves.OLD, simulate_curves.normal, blocks, 40) <= 0.075
 
 
+@pytest.mark.parametrize(("false", "fails"), [(0.025, False), (0.05, True)])
+def test_the_long_simulation_fails_for_false_wins(monkeypatch, capsys, false, fails):
+    for name, found in (("coverage", dict.fromkeys((*simulate_curves.KINDS, "models"), 0.95)), ("crossings", (1.0, 0.95)), ("envelope_coverage", (0.95, 0.95))):
+        monkeypatch.setattr(simulate_curves, name, lambda *_, found=found: found)
+    monkeypatch.setattr(simulate_curves, "wins", lambda new, noise, blocks, trials: false if (new, blocks) == (simulate_curves.TOUCHING, 8) else 0.0)
+    with pytest.raises(SystemExit, match="false wins, normal, 8 blocks; false wins, skewed") if fails else contextlib.nullcontext():
+        simulate_curves.main(1000)
+
+
+def test_the_long_simulation_fails_where_the_gate_rejects_a_true_model(monkeypatch, capsys):
+    for rejected, fails in ((0.0, False), (0.05, True)):
+        monkeypatch.setattr(simulate_gate, "rate", lambda truth, *_: rejected if truth is simulate_gate.TRUTHS["a hyperbola"] else 0.0)
+        with pytest.raises(SystemExit, match="a hyperbola, 1 %") if fails else contextlib.nullcontext():
+            simulate_gate.main([])
+
+
 @pytest.mark.parametrize("blocks", [5, 10])
 def test_the_band_of_an_envelope_covers_nearly_as_often_at_its_ends(blocks):
     """Each end has a neighbour on one side only, and what is evened out there goes one way."""
@@ -123,7 +141,7 @@ def test_a_curve_of_another_shape_is_refused_by_the_lack_of_fit_test():
 
 
 @pytest.mark.parametrize("noise", simulate_gate.NOISES)
-@pytest.mark.parametrize("truth", ["a hyperbola", "a nearly flat hyperbola", "a hyperbola, every point 2 % off"])
+@pytest.mark.parametrize("truth", simulate_gate.WITHIN)
 def test_a_model_within_the_margin_is_seldom_rejected_however_many_blocks(truth, noise):
     """Nominal 1 % at most; 4 of 100 has a probability below 2 % under that."""
     for blocks in (10, 100):
