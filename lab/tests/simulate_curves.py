@@ -154,7 +154,8 @@ def crossings(noise, blocks: int, trials: int, seed: int = 1) -> tuple[float, fl
 
 def main(trials: int) -> None:
     print(f"{'':14}{'blocks':>7}" + "".join(f"{k:>14}" for k in (*KINDS, "models")))
-    bad, chance, most_wins = [], 2 * math.sqrt(0.05 * 0.95 / trials), 0.025 + 2 * math.sqrt(0.025 * 0.975 / trials)
+    # Of 24 shares of false wins, one is so far above by chance in 1 of 30 simulations.
+    bad, chance, most_wins = [], 2 * math.sqrt(0.05 * 0.95 / trials), 0.025 + 3 * math.sqrt(0.025 * 0.975 / trials)
     for name, noise in NOISES.items():
         for blocks in (5, 8, 10, 20):
             found = coverage(noise, blocks, trials)
