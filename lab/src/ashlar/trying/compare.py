@@ -162,11 +162,7 @@ def verdict(found: Sequence[Figure], rounds: int) -> list[str]:
     better = [f for f in both if f.differs and f.ratio < 1]
     worse = [f for f in both if f.differs and f.ratio > 1]
     same = [f for f in both if not f.differs]
-    sentences = []
-    if better:
-        sentences.append("With Ashlar: " + ", ".join(_change(f) for f in better))
-    if worse:
-        sentences.append(("But " if better else "With Ashlar: ") + ", ".join(_change(f) for f in worse))
+    sentences = _first_look([*better, *worse]) if rounds == 1 else _claims(better, worse)
     if failed := [_failed(f, side) for f in found for side in (STOCK, ASHLAR) if f.headline and math.inf in f.values.get(side, ())]:
         sentences.append(", ".join(failed))
     if same:
@@ -175,11 +171,26 @@ def verdict(found: Sequence[Figure], rounds: int) -> list[str]:
     return sentences
 
 
+def _first_look(found: Sequence[Figure]) -> list[str]:
+    """Figures side by side: how much of that is chance, one run of each Ruby cannot tell."""
+    beside = ", ".join(f"{f.headline} {_instead(f)} ({signed(f.ratio)})" for f in found)
+    return [f"With Ashlar, in one run each: {beside}; --rounds 3 tells whether that is more than runs of the same Ruby differ by"] if found else []
+
+
+def _claims(better: Sequence[Figure], worse: Sequence[Figure]) -> list[str]:
+    sentences = ["With Ashlar: " + ", ".join(map(_change, better))] if better else []
+    return sentences + ([("But " if better else "With Ashlar: ") + ", ".join(map(_change, worse))] if worse else [])
+
+
 def _change(figure: Figure) -> str:
     share = abs(figure.ratio - 1)
     amount = f"{100 * share:.0f} %" if figure.ratio < 2 else f"{figure.ratio:.1f} times the"
     more = "" if figure.ratio >= 2 else " less" if figure.ratio < 1 else " more"
-    return f"{amount}{more} {figure.headline} ({figure.write(figure.mean(ASHLAR))} instead of {figure.write(figure.mean(STOCK))})"
+    return f"{amount}{more} {figure.headline} ({_instead(figure)})"
+
+
+def _instead(figure: Figure) -> str:
+    return f"{figure.write(figure.mean(ASHLAR))} instead of {figure.write(figure.mean(STOCK))}"
 
 
 def _failed(figure: Figure, side: str) -> str:

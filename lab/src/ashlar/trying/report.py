@@ -142,14 +142,15 @@ def _axis(runs: Sequence[Run], last: float, columns: int) -> str:
 # ── JSON ───────────────────────────────────────────────────────────────────
 
 def as_json(found: Found) -> str:
-    """All figures, and every run with its samples. Sizes are in bytes, times in seconds; a request that failed has a latency of null."""
+    """All figures, and every run with its samples. Sizes are in bytes, times in seconds; a request that failed has a latency of null. Of one round
+    it is unknown what differs."""
     told = {
         "command": found.plan.command,
         "rubies": {side: {"program": str(r.program), "version": r.version, "description": r.description} for side, r in found.rubies.items()},
         "asked": {"paths": list(found.plan.paths), "rate_per_s": found.plan.rate_per_s} if found.plan.paths else None,
         "verdict": found.verdict, "warnings": found.warnings,
         "figures": {f.name: {"label": f.label, **{side: [_finite(v) for v in f.values.get(side, ())] for side in (STOCK, ASHLAR)}, "ratio": f.ratio,
-                             "same_ruby_spread": f.spread, "differs": f.differs if f.kind else None} for f in found.figures},
+                             "same_ruby_spread": f.spread, "differs": f.differs if f.kind and found.rounds > 1 else None} for f in found.figures},
         "runs": [_run(run) for run in found.runs],
     }
     return json.dumps(told, indent=1, allow_nan=False) + "\n"
