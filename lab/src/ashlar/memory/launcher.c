@@ -34,7 +34,7 @@ enum { TREE_MAX = 4096, LAUNCHER_FAILED = 125 };
 
 static struct {
     const char *result, *output, *errors, *directory, *cgroup, *library, *preload;
-    long period_us, duty_permille, timeout_ms, grace_ms, memory_limit_kb, turns_fd;
+    long period_us, duty_permille, timeout_ms, grace_ms, turns_fd;
     int trace, snapshots, counters, foreground;
 } option = {.period_us = 50000, .duty_permille = 4, .grace_ms = 500, .turns_fd = -1};
 
@@ -553,10 +553,6 @@ static void become_command(char **command, int go, int failed)
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     struct rlimit no_core = {0, 0};
     setrlimit(RLIMIT_CORE, &no_core);
-    if (option.memory_limit_kb) {
-        struct rlimit space = {(rlim_t)option.memory_limit_kb * 1024, (rlim_t)option.memory_limit_kb * 1024};
-        setrlimit(RLIMIT_AS, &space);
-    }
     if (!option.foreground)
         redirect("/dev/null", O_RDONLY, 0);
     if (option.output)
@@ -935,7 +931,6 @@ static char **parse(int argc, char **argv)
             !number_option(name, "--period-us", &option.period_us, value) &&
             !number_option(name, "--duty-permille", &option.duty_permille, value) &&
             !number_option(name, "--timeout-ms", &option.timeout_ms, value) &&
-            !number_option(name, "--memory-limit-kb", &option.memory_limit_kb, value) &&
             !number_option(name, "--turns-fd", &option.turns_fd, value) &&
             !number_option(name, "--grace-ms", &option.grace_ms, value))
             die("unknown option", name);
