@@ -12,7 +12,7 @@ from scale import measure as measure_scale
 from ashlar_lab.fit.across import POPULATION, across, differ
 from ashlar_lab.fit.analysis import analyse
 from ashlar_lab.fit.difference import differences
-from ashlar_lab.fit.trimmed import trimmed
+from ashlar_lab.fit.trimmed import exp_estimate, summed, trimmed
 from ashlar_lab.report import exports, html, markdown, page, words
 
 FACTS = {"cpu": "simulated", "time": "2000-01-01T00:00:00Z", "contenders": {}}
@@ -93,6 +93,15 @@ def test_seconds_and_mebibytes_are_those_of_one_machine():
     assert found.level("p", "old", "cpu_s").mean.value == 1.0 and found.level("p", "old", "peak_mib").mean.value == 50
     speed = next(m.speed.value for m in found.machines.machines if m.name == "slow")
     assert speed == pytest.approx(9.0)
+
+
+def test_the_speed_of_a_machine_has_the_interval_of_two_independent_means():
+    rng = np.random.default_rng(5)
+    logs = {(m, b, v): float(rng.normal(math.log(2.0) * (m == "slow"), 0.03)) for m in ("fast", "slow") for b in range(10 + (m == "fast")) for v in ("old", "new")}
+    runs = [make_run(b + 20 * (m == "slow"), "p", v, None, math.exp(log), 50, machine=m) for (m, b, v), log in logs.items()]
+    speed = next(m.speed for m in analyse(two_variants(), runs).machines.machines if m.name == "slow")
+    parts = {v: [trimmed([log for (m, _, own), log in logs.items() if (m, own) == (machine, v)]) for machine in ("slow", "fast")] for v in ("old", "new")}
+    assert speed in [exp_estimate(summed([slow, fast.negated()])) for slow, fast in parts.values()] and speed.low < 2.0 < speed.high
 
 
 def swept(rng, machines, blocks, effect=0.0):

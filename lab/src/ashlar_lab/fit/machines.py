@@ -10,7 +10,7 @@ from ashlar_lab.fit.across import DIFFER_BELOW_P, POPULATION, apart
 from ashlar_lab.fit.cells import Cells
 from ashlar_lab.fit.floor import floor_of, twins, within_noise
 from ashlar_lab.fit.ratios import comparisons
-from ashlar_lab.fit.trimmed import LEAST_BLOCKS, Estimate, Trimmed, exp_estimate, mean, of_means, trimmed
+from ashlar_lab.fit.trimmed import LEAST_BLOCKS, Estimate, Trimmed, exp_estimate, mean, of_means, summed, trimmed
 
 # A machine stands out when it is further from the middle than this many robust standard deviations of the others.
 _FAR = 4.0
@@ -95,9 +95,7 @@ def _speeds(experiment: Experiment, cells: Cells) -> tuple[dict[str, Estimate], 
             if len(logs[name]) > 1:
                 noises.setdefault(name, []).append(float(np.std(logs[name], ddof=1)))
             if cells.reference in parts and name != cells.reference:
-                reference = parts[cells.reference]
-                ratios.setdefault(name, []).append(Trimmed(part.mean - reference.mean, math.hypot(part.error, reference.error),
-                                                           max(0, min(part.freedom, reference.freedom)), part.n))
+                ratios.setdefault(name, []).append(summed([part, parts[cells.reference].negated()]))
     speeds = {name: exp_estimate(sorted(parts, key=lambda t: t.mean)[len(parts) // 2]) for name, parts in ratios.items()}
     return speeds, {name: float(np.median(found)) for name, found in noises.items()}
 
