@@ -445,51 +445,162 @@ claim "a child that drops what its parent made gives that memory back", only: "a
   RUBY
 end
 
+# Begins a program whose processes keep half of what they have from their parent, with finalizers, weak references and ids.
+KEEPS = <<~'RUBY'
+  $ended = []
+  def text(number) = "#{number} " * 20
+  def make(count)
+    $kept = Array.new(count) { |i| [i, text(i)] }
+    $weak, $weak_keys = ObjectSpace::WeakMap.new, ObjectSpace::WeakKeyMap.new
+    $kept.each { |made| $weak[made[0]] = made; $weak_keys[made] = made[0] }
+    $ids = $kept.to_h { |made| [made[0], made.object_id] }
+    note = $ended.method(:push) # a block here would keep what it is for
+    $kept.each { |made| ObjectSpace.define_finalizer(made, note) }
+  end
+  def keep_every(step) = $kept.select! { |number, _| (number % step).zero? }
+  # What is kept is whole, and most of what has been dropped is gone, with its finalizer run.
+  def check(who, all, step)
+    kept, dropped = all.partition { |number| (number % step).zero? }
+    ids = $ids.values_at(*kept)
+    abort "#{who}: lost" unless $kept == kept.map { |number| [number, text(number)] }
+    abort "#{who}: other ids" unless $kept.map(&:object_id) == ids
+    abort "#{who}: weak references" unless $kept.all? { |made| $weak[made[0]].equal?(made) }
+    abort "#{who}: weak keys" unless $kept.all? { |made| $weak_keys.getkey([made[0], text(made[0])]).equal?(made) }
+    abort "#{who}: finalizers of what lives" unless ($ended & ids).empty?
+    gone = dropped.size
+    left = dropped.count { |number| $weak_keys.key?([number, text(number)]) }
+    counts = "#{$ended.size} ended, #{$ended.uniq.size} once, #{$weak.size} weak, #{left} weak keys of #{gone}"
+    abort "#{who}: #{counts}" unless $ended.uniq.size == $ended.size && $ended.size >= gone * 0.9 && $weak.size <= kept.size + gone * 0.1 && left <= gone * 0.1
+  end
+  # The block collects in a child, and in a child of that.
+  def descend(who, all, step, &collect)
+    pid = fork do
+      keep_every(step)
+      collect.call(step)
+      check(who, all, step)
+      descend("grandchild", all, 4, &collect) if step == 2
+      exit!(0)
+    end
+    Process.wait(pid)
+    abort unless $?.success?
+  end
+  def begin_with(count, &collect)
+    make(count)
+    GC.start
+    descend("child", (0...count).to_a, 2, &collect)
+    GC.start
+    check("parent", (0...count).to_a, 1)
+    puts "ok"
+  end
+RUBY
+
 # With slices a collection is always going on, and verifying each would take minutes.
 [%w[verify], %w[verify no-minor], %w[verify no-settling], %w[verify move-everything], %w[slice-cells:300]].each do |switches|
   claim "what a child has from its parent keeps its finalizers, weak references and ids, with #{switches.join(" and ")}", only: "ashlar" do
-    ruby_ok <<~'RUBY', env: stress("poison", *switches), limit: 120
-      $ended = []
-      def make(count)
-        $kept = Array.new(count) { |i| [i, "#{i} " * 20] }
-        $weak = ObjectSpace::WeakMap.new
-        $kept.each { |made| $weak[made[0]] = made }
-        $ids = $kept.to_h { |made| [made[0], made.object_id] }
-        note = $ended.method(:push) # a block here would keep what it is for
-        $kept.each { |made| ObjectSpace.define_finalizer(made, note) }
+    ruby_ok KEEPS + <<~'RUBY', env: stress("poison", *switches), limit: 120
+      begin_with(2000) do |step|
+        GC.compact
+        Array.new(20_000) { |i| [i, i.to_s] }
+        3.times { GC.start }
+        Process.warmup if step == 4
       end
-      def keep_every(step) = $kept.select! { |number, _| (number % step).zero? }
-      # What is kept is whole, and most of what has been dropped is gone, with its finalizer run.
-      def check(who, all, step)
-        kept = all.select { |number| (number % step).zero? }
-        ids = $ids.values_at(*kept)
-        abort "#{who}: lost" unless $kept == kept.map { |number| [number, "#{number} " * 20] }
-        abort "#{who}: other ids" unless $kept.map(&:object_id) == ids
-        abort "#{who}: weak references" unless $kept.all? { |made| $weak[made[0]].equal?(made) }
-        abort "#{who}: finalizers of what lives" unless ($ended & ids).empty?
-        gone = all.size - kept.size
-        abort "#{who}: #{$ended.size} ended, #{$weak.size} weak" unless $ended.uniq.size == $ended.size && $ended.size >= gone * 0.9 && $weak.size <= kept.size + gone * 0.1
-      end
-      def descend(who, all, step)
-        pid = fork do
-          keep_every(step)
-          GC.compact
-          Array.new(20_000) { |i| [i, i.to_s] }
-          3.times { GC.start }
-          Process.warmup if step == 4
-          check(who, all, step)
-          descend("grandchild", all, 4) if step == 2
-          exit!(0)
-        end
-        Process.wait(pid)
-        abort unless $?.success?
-      end
-      make(2000)
-      GC.start
-      descend("child", (0...2000).to_a, 2)
-      GC.start
-      check("parent", (0...2000).to_a, 1)
-      puts "ok"
     RUBY
   end
+end
+
+# Cells that move are no longer in their parent's blocks.
+[%w[verify], %w[verify no-minor], %w[verify no-settling], %w[slice-cells:300]].each do |switches|
+  claim "so does what stays in its parent's blocks for several collections, with #{switches.join(" and ")}", only: "ashlar" do
+    ruby_ok KEEPS + <<~'RUBY', env: stress("poison", *switches), limit: 120
+      begin_with(1000) do
+        inherited = GC.stat(:heap_inherited_pages)
+        3.times do
+          2.times { Array.new(1_000) { |i| [i, i.to_s] }; GC.start(full_mark: false) }
+          GC.start
+          left = GC.stat(:heap_inherited_pages)
+          abort "of #{inherited} blocks #{left} are still its parent's" unless left > inherited * 0.8
+        end
+      end
+    RUBY
+  end
+end
+
+# Each ends when it has forked the next one, whose memory is its own from then on.
+claim "the tenth generation of children that fork each other takes no more memory than the second", only: "ashlar" do
+  ruby_ok <<~'RUBY', limit: 120
+    def resident_kib = File.read("/proc/self/smaps_rollup")[/^Rss:\s+(\d+)/, 1].to_i
+    def read(i) = ["#{i}", "read " * (i % 60 + 10)]
+    # Reads a fifth of it again, here and there: so much of what the ones before have left becomes holes.
+    def work(generation)
+      8.times { GC.start }
+      random = Random.new(generation)
+      20_000.times { random.rand($read.size).then { |i| $read[i] = read(i) } }
+      GC.start
+    end
+    def descend(generation, report)
+      work(generation)
+      report.puts resident_kib
+      return if generation == 10
+      parent = Process.pid
+      fork do
+        sleep 0.01 while Process.ppid == parent
+        descend(generation + 1, report)
+        exit!(0)
+      end
+    end
+    reader, writer = IO.pipe
+    fork do
+      $read = Array.new(100_000) { |i| read(i) }
+      descend(0, writer)
+      exit!(0)
+    end
+    writer.close
+    kib = reader.readlines.map(&:to_i)
+    abort kib.inspect unless kib.size == 11 && kib[10] < kib[2] * 1.2
+    puts "ok"
+  RUBY
+end
+
+# A thread of the parent costs the child two or three pages, its stack among them.
+{ 0 => 500, 40 => 1_200 }.each do |threads, most_kib|
+  claim "a child that does nothing copies at most #{most_kib} KiB, with #{threads} threads in its parent", only: "ashlar" do
+    ruby_ok IN_A_CHILD + "THREADS, MOST_KIB = #{threads}, #{most_kib}\n" + <<~'RUBY'
+      LOADED = Array.new(100_000) { |i| [i, i.to_s * 30] }
+      # Their caches have free pieces, whose links nobody is to write.
+      threads = Array.new(THREADS) do
+        Thread.new { Array.new(2_000) { |i| "text " * (i % 100) }.clear; sleep }
+      end
+      sleep 0.01 until threads.all?(&:stop?)
+      Process.warmup
+      private_kib
+      in_a_child do
+        own = private_kib
+        abort "#{own} KiB" if own > MOST_KIB
+      end
+    RUBY
+  end
+end
+
+claim "a major collection of a child writes no states of what its parent had at a warm-up", only: "ashlar" do
+  ruby_ok IN_A_CHILD + <<~'RUBY', limit: 60
+    # A state takes a byte of a table, so these take 3 MiB at least.
+    KEPT = Array.new(3_000_000) { |i| "kept #{i}" }
+    GC.config(nursery_max: "1MiB")
+    def collections(name, count)
+      last = GC.stat(name) + count
+      10_000.times { |i| "junk #{i}" } while GC.stat(name) < last
+    end
+    Process.warmup
+    private_kib
+    in_a_child do
+      # Until its nursery and what marking itself needs are there.
+      collections(:minor_gc_count, 7)
+      before, full = private_kib, GC.stat(:complete_gc_count)
+      GC.config(stress: "no-minor")
+      collections(:major_gc_count, 3)
+      grown = private_kib - before
+      abort "a full collection" unless GC.stat(:complete_gc_count) == full
+      abort "#{grown} KiB are copied" if grown > 1_500
+    end
+  RUBY
 end

@@ -1,8 +1,8 @@
 # Collections in slices: what a program sees of them, and what it can do in between.
 
-# Keeps a heap that takes many slices to mark, and allocates until a marking has just begun. One
-# that is going on already may be about to end.
-LARGE = <<~'RUBY'
+# Begins a program that allocates until a marking in slices has just begun. One that is going on
+# already may be about to end.
+SLICED = <<~'RUBY'
   def marking? = GC.latest_gc_info(:state) == :marking
   MORE = []
   def until_marking
@@ -17,6 +17,10 @@ LARGE = <<~'RUBY'
   end
   GC.stat(:pause_count) # the first question allocates
   GC.config(nursery_max: "1MiB", slice_us: 100) rescue abort $!.message
+RUBY
+
+# The same with a heap that takes many slices to mark.
+LARGE = SLICED + <<~'RUBY'
   KEPT = Array.new(200) { |i| Array.new(2000) { |k| "#{i} #{k}" } }
   until_marking
 RUBY
@@ -158,6 +162,49 @@ claim "a child forked while a collection is going on ends it on its own", only: 
       exit!(KEPT.flatten.size == 400_000)
     end
     100_000.times { |i| "#{i}" * 3 } while marking?
+    Process.wait(pid)
+    abort $?.inspect unless $?.success?
+    puts "ok"
+  RUBY
+end
+
+# Each slice is verified, so there is less to mark.
+claim "so does one with weak references and finalizers, and each loses what is dropped and nothing else", only: "ashlar" do
+  ruby_ok SLICED + <<~'RUBY', env: stress("verify", "poison"), limit: 120
+    # Verifying takes so long that a collection before the fork would be worth it.
+    GC.config(rgengc_allow_full_mark: false)
+    $ended, $weak = [], ObjectSpace::WeakMap.new
+    def make(number)
+      held = [number, "held #{number}"]
+      ObjectSpace.define_finalizer(held, $ended.method(:push))
+      $weak[number] = held
+      held
+    end
+    $kept = Array.new(2_000) { |number| make(number) }
+    $ids = $kept.map(&:object_id)
+    KEPT = Array.new(20) { |i| Array.new(2000) { |k| "#{i} #{k}" } }
+    # Drops every second one of them.
+    def drop_and_end
+      GC.config(rgengc_allow_full_mark: true)
+      $kept.select! { |number, _| number.even? }
+      100_000.times { |i| "#{i}" * 3 } while marking?
+      2.times { GC.start }
+    end
+    def check(who)
+      abort "#{who}: lost" unless $kept.all? { |number, text| text == "held #{number}" } && KEPT.flatten.size == 40_000
+      abort "#{who}: weak references" unless $kept.all? { |held| $weak[held[0]].equal?(held) }
+      abort "#{who}: finalizers of what lives" unless ($ended & $kept.map(&:object_id)).empty? && $kept.map(&:object_id) == $ids.each_slice(2).map(&:first)
+      abort "#{who}: #{$ended.size} ended, #{$weak.size} weak" unless $ended.uniq.size == $ended.size && $ended.size >= 900 && $weak.size <= 1_100
+    end
+    until_marking
+    pid = fork do
+      abort "not going on in the child" unless marking?
+      drop_and_end
+      check("child")
+      exit!(0)
+    end
+    drop_and_end
+    check("parent")
     Process.wait(pid)
     abort $?.inspect unless $?.success?
     puts "ok"
