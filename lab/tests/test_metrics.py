@@ -13,7 +13,7 @@ from ashlar_lab.report import page, units
 
 
 @pytest.mark.parametrize(("metric", "symbol"), [("cpu_s", "s"), ("p99_ms", "ms"), ("pause_ms_max", "ms"), ("request_us_median", "µs"), ("pause_ms_p99", "ms"), ("peak_mib", "MiB"),
-                                                ("live_bytes", "bytes"), ("requests_per_s", "1/s"), ("read_mib_per_s", "MiB/s"), ("gc_count", ""), ("s", "s"), ("items", "")])
+                                                ("live_bytes", "bytes"), ("requests_per_s", "1/s"), ("read_mib_per_s", "MiB/s"), ("gc_count", ""), ("s", "s"), ("items", ""), ("late_percent", "%")])
 def test_the_unit_is_the_end_of_the_name(metric, symbol):
     assert unit_of(metric).symbol == symbol
 

@@ -61,6 +61,27 @@ claim "settled memory is the mean over the last half of what was noted, and what
   check_equal(["seconds,pss_mib", "40.00,100.00,100.00,70.00"], [lines.first, lines.drop(1).map { |line| line.split(",").last }.join(",")])
 end
 
+claim "the last three notes are compared with notes 4 to 6, if these are over by then" do
+  ruby_prints("150.0\nnil\n", <<~RUBY)
+    require "#{WORKLOADS}/memory_samples"
+    samples = MemorySamples.new
+    [1, 2, 4, 8, 90, 100, 110, 140, 150, 160].each { |mib| samples.note(pss_mib: mib.to_f) }
+    p samples.late_percent(:pss_mib)
+    few = MemorySamples.new
+    9.times { |mib| few.note(pss_mib: mib + 1.0) }
+    p few.late_percent(:pss_mib)
+  RUBY
+end
+
+claim "what programs that fork say that they tell has a row in the tables of settled.toml" do
+  rows = File.read(File.join(WORKLOADS, "settled.toml"))[/^metrics = \[(.*)\]$/, 1].scan(/\w+/)
+  %w[forked_cache.rb forked_server.rb forked_site.rb].each do |file|
+    told = File.foreach(File.join(WORKLOADS, file)).take_while { |line| line.start_with?("#") || line == "\n" }.join.scan(/^# (\w+_\w+(?:, \w+)*) {2,}/).flatten.flat_map { |names| names.split(", ") }
+    check(told.include?("settled_mib")) { "#{file} tells #{told}" }
+    check_equal([], told - rows)
+  end
+end
+
 claim "memory is read where it is: RSS of this process, and PSS and dirty pages of another" do
   ruby_prints("ok\n", <<~RUBY)
     require "#{WORKLOADS}/memory_samples"

@@ -9,6 +9,7 @@
 # the rounds), of the parent and its workers together:
 # settled_mib, highest_mib   PSS: the mean over the last half of the rounds, and the highest after a round
 # first_mib, final_mib       PSS when the workers have been forked, and after the last round
+# late_percent               PSS after the last three rounds in percent of that after rounds 4 to 6, if there are more than 8
 # private_dirty_mib          private dirty memory of the workers together, settled
 # shared_dirty_mib           shared dirty memory of one worker, settled
 # gc_count, gc_time_ms       collections, those of the parent included
@@ -118,7 +119,7 @@ reports.each { |report| requests.add(report.requests) }
 Figures.tell(
   requests_per_s: workers * rounds * RailsApplication.requests_a_round / wall_s,
   settled_mib: samples.settled(:pss_mib), highest_mib: samples.highest(:pss_mib),
-  first_mib: samples.first(:pss_mib), final_mib: samples.last(:pss_mib),
+  first_mib: samples.first(:pss_mib), final_mib: samples.last(:pss_mib), late_percent: samples.late_percent(:pss_mib),
   private_dirty_mib: samples.settled(:private_dirty_mib), shared_dirty_mib: samples.settled(:shared_dirty_mib),
   gc_count: own[0] + reports.sum(&:collections), gc_time_ms: (own[1] + reports.sum(&:collector_ns)) / 1e6,
   worker_gc_count: reports.sum(&:collections) / workers

@@ -41,12 +41,17 @@ class MemorySamples
 
   def highest(name) = @notes.map { |note| note.fetch(name) }.max
 
-  def settled(name)
-    values = @notes.last((@notes.size + 1) / 2).map { |note| note.fetch(name) }
-    values.sum / values.size
+  def settled(name) = mean(@notes.last((@notes.size + 1) / 2), name)
+
+  # The last three notes in percent of notes 4 to 6, the first one being note 0: means, because a single note depends on which
+  # process has just answered a large request. nil when there are too few notes to tell.
+  def late_percent(name)
+    100 * mean(@notes.last(3), name) / mean(@notes[4..6], name) if @notes.size > 9
   end
 
   private
+
+  def mean(notes, name) = notes.sum { |note| note.fetch(name) } / notes.size
 
   def write(path)
     return if @notes.empty?

@@ -45,8 +45,8 @@ module Figures
     nil
   end
 
-  # What the program itself says beside that, or in its place.
-  def self.tell(figures) = own.merge!(figures)
+  # What the program itself says beside that, or in its place; nil where it cannot.
+  def self.tell(figures) = own.merge!(figures.compact)
 
   def self.own = @own ||= {}
 

@@ -13,7 +13,9 @@ COUNTED = {"minor_faults": "Minor faults", "major_faults": "Major faults", "inst
 # Figures that programs report get columns of their own.
 TOLD = {"gc_count": "Collections", "gc_time_ms": "Collector time", "pause_ms_max": "Longest pause", "live_bytes": "Live bytes", "settled_mib": "Settled memory",
         "highest_mib": "Highest sample", "first_mib": "Memory at first", "idle_mib": "Memory when idle", "private_dirty_mib": "Private dirty memory",
-        "shared_dirty_mib": "Shared dirty memory", "worker_gc_count": "Collections of one worker", "requests_cpu_s": "CPU time inside requests",
+        "shared_dirty_mib": "Shared dirty memory", "late_percent": "Memory at the end, of that after rounds 4 to 6",
+        "worker_private_percent": "Private dirty memory of a worker, of its parent's RSS", "fork_ms": "One fork",
+        "worker_gc_count": "Collections of one worker", "requests_cpu_s": "CPU time inside requests",
         "gc_in_requests_ms": "Collector time inside requests", "gc_in_requests_count": "Collections inside requests",
         "gc_in_request_ms_max": "Most collector time in one request"}
 TITLES = {**SERVED, **TIMES, **SPACES, **COUNTED, **TOLD, "others_cpu_s": "CPU time of others"}
@@ -35,7 +37,8 @@ class Unit:
 
 
 UNITS = {"s": Unit("s", "time", 1), "ms": Unit("ms", "time", 1e-3), "us": Unit("µs", "time", 1e-6), "ns": Unit("ns", "time", 1e-9),
-         "mib": Unit("MiB", "memory", 2**20), "kib": Unit("KiB", "memory", 2**10), "bytes": Unit("bytes", "memory", 1)}
+         "mib": Unit("MiB", "memory", 2**20), "kib": Unit("KiB", "memory", 2**10), "bytes": Unit("bytes", "memory", 1),
+         "percent": Unit("%", "", 1)}
 # The unit, then perhaps which of several values it is.
 _ENDING = re.compile(rf"(?:^|_)({'|'.join(UNITS)})(?:_(?:max|min|mean|median|total|p[0-9]+))*$")
 
