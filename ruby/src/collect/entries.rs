@@ -97,7 +97,7 @@ extern "C" fn ashlar_collect_before_fork(gvl: Gvl) -> bool {
     gvl.with_vm_lock(|collector| {
         // Whether it is due depends on what the other Ractors have allocated.
         collector.stop_ractors();
-        let is_due = collector.heap.is_due_before_fork();
+        let is_due = collector.heap.decide_before_fork();
         if is_due {
             // A child does not use the memory of what it has from its parent, so it has nothing to gain from
             // looking at that in its major collections.

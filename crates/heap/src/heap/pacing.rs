@@ -78,11 +78,11 @@ impl<V: Vm> Heap<'_, V> {
         self.pace().start(self.measure_all(), None)
     }
 
-    /// Whether to collect in full because the process is about to fork ([`Pace::is_due_before_fork`]).
-    pub fn is_due_before_fork(&self) -> bool {
+    /// Decides whether to collect in full because the process is about to fork ([`Pace::decide_before_fork`]).
+    pub fn decide_before_fork(&self) -> bool {
         let measure = self.measure_all();
         let pace = &mut self.state.borrow_mut().pacing.pace;
-        pace.is_due_before_fork(&measure)
+        pace.decide_before_fork(&measure)
     }
 
     /// Bytes in use, and those of them that are fresh.

@@ -263,7 +263,7 @@ impl<V: Vm> Heap<'_, V> {
             let (fresh_bytes, is_exact) = (pacing.fresh_bytes(), pacing.latest_is_exact);
             pacing
                 .pace
-                .note_after_full(resident_bytes, fresh_bytes, is_exact);
+                .note_after_larger(resident_bytes, fresh_bytes, is_exact);
         }
     }
 

@@ -19,6 +19,7 @@
 //! small, so its size is the same square root over the latest collections.
 
 use super::measure::{Costs, Measure, Scope};
+use super::options::PaceOptions;
 
 /// How much less each minor collection counts than the next one.
 const DECAY: f64 = 15.0 / 16.0;
@@ -31,21 +32,25 @@ const AVOIDABLE_SHARE_MIN: f64 = 1.0 / 8.0;
 const MARKINGS_TO_OLD: f64 = 3.0;
 
 /// What the rule is computed from.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Rent {
-    /// When the latest collection started: the costs until then, and what the heap kept.
+    /// When the latest collection started; `None` where the system did not say what the process had cost.
     at_latest: Option<Point>,
-    minors: Minors,
+    /// `None` until there has been a minor collection whose cost is known.
+    minors: Option<Minors>,
     /// The least time per cell that a collection has taken. It had the most cells for
     /// its roots, so this is about what a further cell takes.
-    least_ns_per_cell: f64,
-    major: Price,
-    full: Price,
+    least_ns_per_cell: Option<f64>,
+    major: Option<Price>,
+    full: Option<Price>,
 }
 
+/// The start of a collection: the costs until then, and what the heap kept.
 #[derive(Clone, Copy, Debug)]
 struct Point {
     costs: Costs,
+    /// It was in the parent, and this process has been forked since: its CPU time counts from the fork.
+    is_before_fork: bool,
     kept_bytes: usize,
     kept_cells: usize,
     old_cells: usize,
@@ -103,32 +108,36 @@ impl Minors {
 }
 
 /// What collections of one scope have taken.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 struct Price {
-    /// The mean of the latest ones, which count most; 0 when there has been none.
+    /// The mean of the latest ones, which count most.
     mean_ns: f64,
     /// The mean number of cells that they found, weighted alike.
     mean_cells: f64,
 }
 
 impl Price {
-    fn note(&mut self, collecting_ns: f64, cells: usize) {
-        if self.is_known() {
-            self.mean_ns = (self.mean_ns + collecting_ns) / 2.0;
-            self.mean_cells = (self.mean_cells + cells as f64) / 2.0;
-        } else {
-            (self.mean_ns, self.mean_cells) = (collecting_ns, cells as f64);
-        }
+    /// Notes what the latest collection has taken. That it has taken no time at all is no price to begin with.
+    fn note(price: &mut Option<Self>, collecting_ns: f64, cells: usize) {
+        let cells = cells as f64;
+        *price = match *price {
+            Some(price) => Some(Self {
+                mean_ns: (price.mean_ns + collecting_ns) / 2.0,
+                mean_cells: (price.mean_cells + cells) / 2.0,
+            }),
+            None => (collecting_ns > 0.0).then_some(Self {
+                mean_ns: collecting_ns,
+                mean_cells: cells,
+            }),
+        };
     }
 
-    fn is_known(&self) -> bool {
-        self.mean_ns > 0.0
-    }
-
-    /// The CPU time of the next collection if it finds `cells` cells.
-    fn estimate_ns(&self, cells: f64, ns_per_cell: f64) -> f64 {
-        let estimate_ns = self.mean_ns + (cells - self.mean_cells) * ns_per_cell;
-        estimate_ns.max(self.mean_ns * AVOIDABLE_SHARE_MIN)
+    /// The CPU time of the next collection if it finds `cells` cells. Before the first one it is that of the cells.
+    fn estimate_ns(price: Option<Self>, cells: f64, ns_per_cell: f64) -> f64 {
+        price.map_or(cells * ns_per_cell, |price| {
+            let estimate_ns = price.mean_ns + (cells - price.mean_cells) * ns_per_cell;
+            estimate_ns.max(price.mean_ns * AVOIDABLE_SHARE_MIN)
+        })
     }
 }
 
@@ -189,23 +198,12 @@ impl Paid {
     }
 }
 
-impl Default for Rent {
-    fn default() -> Self {
-        Self {
-            at_latest: None,
-            minors: Minors::default(),
-            least_ns_per_cell: f64::INFINITY,
-            major: Price::default(),
-            full: Price::default(),
-        }
-    }
-}
-
 impl Rent {
     /// This process has just been forked, and its CPU time begins at 0.
     pub(super) fn begin_in_child(&mut self) {
         if let Some(at_latest) = &mut self.at_latest {
             at_latest.costs.process_ns = 0;
+            at_latest.is_before_fork = true;
         }
     }
 
@@ -218,6 +216,7 @@ impl Rent {
         };
         let point = Point {
             costs,
+            is_before_fork: false,
             kept_bytes: measure.kept_bytes(),
             kept_cells: measure.kept_cells,
             old_cells: measure.old_cells,
@@ -232,17 +231,17 @@ impl Rent {
             .collecting_ns
             .saturating_sub(before.costs.collecting_ns) as f64;
         match latest {
-            // Before the fork of this process. How much the parent was handed in which time is not known.
-            Scope::Minor if before.costs.process_ns == 0 => {}
+            // How much the parent was handed in which time is not known.
+            Scope::Minor if before.is_before_fork => {}
             Scope::Minor => self.note_minor(&before, measure, collecting_ns, process_ns),
             Scope::Major => {
                 let cells = measure.unsettled_cells();
                 self.note_cells(collecting_ns, cells);
-                self.major.note(collecting_ns, cells);
+                Price::note(&mut self.major, collecting_ns, cells);
             }
             Scope::Full => {
                 self.note_cells(collecting_ns, measure.kept_cells);
-                self.full.note(collecting_ns, measure.kept_cells);
+                Price::note(&mut self.full, collecting_ns, measure.kept_cells);
             }
         }
         process_ns
@@ -250,13 +249,14 @@ impl Rent {
 
     fn note_cells(&mut self, collecting_ns: f64, cells: usize) {
         let ns_per_cell = collecting_ns / cells.max(1) as f64;
-        self.least_ns_per_cell = self.least_ns_per_cell.min(ns_per_cell);
+        let least_ns = self.least_ns_per_cell.unwrap_or(ns_per_cell);
+        self.least_ns_per_cell = Some(least_ns.min(ns_per_cell));
     }
 
     fn note_minor(&mut self, before: &Point, now: &Measure, collecting_ns: f64, process_ns: u64) {
         let traced_cells = now.kept_cells.saturating_sub(before.old_cells).max(1);
         self.note_cells(collecting_ns, traced_cells);
-        self.minors.note(Minors {
+        self.minors.get_or_insert_default().note(Minors {
             count: 1.0,
             collecting_ns,
             process_ns: process_ns as f64,
@@ -267,76 +267,80 @@ impl Rent {
         });
     }
 
+    /// CPU time of a full collection now, in ns. `None` while no collection's cost is known.
+    pub(super) fn full_ns(&self, measure: &Measure) -> Option<f64> {
+        let (cells, ns_per_cell) = (measure.kept_cells as f64, self.least_ns_per_cell?);
+        Some(Price::estimate_ns(self.full, cells, ns_per_cell))
+    }
+
+    /// The trade of memory for CPU time; `None` with a fixed overhead, until there has been a minor collection
+    /// whose cost is known, and while the system does not say what the process costs.
+    pub(super) fn trade(&self, options: &PaceOptions) -> Option<Trade<'_>> {
+        if !options.weighs_cpu_time() {
+            return None;
+        }
+        Some(Trade {
+            exchange_rate: options.exchange_rate(),
+            process_bytes: self.at_latest?.costs.process_bytes as f64,
+            minors: self.minors.as_ref()?,
+            ns_per_cell: self.least_ns_per_cell?,
+            major: self.major.or(self.full),
+            full: self.full,
+        })
+    }
+}
+
+/// What the rule says, now that all is known which it is computed from.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Trade<'a> {
+    exchange_rate: f64,
+    process_bytes: f64,
+    minors: &'a Minors,
+    ns_per_cell: f64,
+    /// Before the first major collection, what full ones have taken.
+    major: Option<Price>,
+    full: Option<Price>,
+}
+
+impl Trade<'_> {
     /// The rent, in bytes times ns, that a major collection is worth if it finds
     /// `unsettled_cells` cells.
-    pub(super) fn major_worth(&self, exchange_rate: f64, unsettled_cells: f64) -> f64 {
-        self.worth(exchange_rate, self.major_ns(unsettled_cells))
+    pub(super) fn major_worth(&self, unsettled_cells: f64) -> f64 {
+        self.worth(self.major_ns(unsettled_cells))
     }
 
     /// The rent, in bytes times ns, that it is worth to make a major collection full, which then
     /// finds `settled_cells` more.
-    pub(super) fn full_worth(
-        &self,
-        exchange_rate: f64,
-        unsettled_cells: f64,
-        settled_cells: f64,
-    ) -> f64 {
-        let ns_per_cell = self.least_ns_per_cell;
-        let full_ns = self
-            .full
-            .estimate_ns(unsettled_cells + settled_cells, ns_per_cell);
+    pub(super) fn full_worth(&self, unsettled_cells: f64, settled_cells: f64) -> f64 {
+        let cells = unsettled_cells + settled_cells;
+        let full_ns = Price::estimate_ns(self.full, cells, self.ns_per_cell);
         let further_ns = full_ns - self.major_ns(unsettled_cells);
-        self.worth(exchange_rate, further_ns.max(full_ns * AVOIDABLE_SHARE_MIN))
-    }
-
-    /// CPU time of a full collection now, in ns. `None` while no collection's cost is known.
-    pub(super) fn full_ns(&self, measure: &Measure) -> Option<f64> {
-        let ns_per_cell = self.least_ns_per_cell;
-        let is_known = ns_per_cell.is_finite();
-        is_known.then(|| {
-            self.full
-                .estimate_ns(measure.kept_cells as f64, ns_per_cell)
-        })
+        self.worth(further_ns.max(full_ns * AVOIDABLE_SHARE_MIN))
     }
 
     fn major_ns(&self, unsettled_cells: f64) -> f64 {
-        let price = match self.major.is_known() {
-            true => &self.major,
-            false => &self.full,
-        };
-        price.estimate_ns(unsettled_cells, self.least_ns_per_cell)
+        Price::estimate_ns(self.major, unsettled_cells, self.ns_per_cell)
     }
 
-    fn worth(&self, exchange_rate: f64, price_ns: f64) -> f64 {
-        self.price_worth(exchange_rate, price_ns) / 2.0
+    fn worth(&self, price_ns: f64) -> f64 {
+        self.price_worth(price_ns) / 2.0
     }
 
     /// The rent, in bytes times ns, that memory which does not grow is to pay until it is worth this price.
-    pub(super) fn price_worth(&self, exchange_rate: f64, price_ns: f64) -> f64 {
-        exchange_rate * price_ns * self.process_bytes()
+    pub(super) fn price_worth(&self, price_ns: f64) -> f64 {
+        self.exchange_rate * price_ns * self.process_bytes
     }
 
-    /// The nursery that is worth its memory; `None` while nothing is known.
-    pub(super) fn nursery_bytes(&self, exchange_rate: f64) -> Option<usize> {
-        let sums = &self.minors;
+    /// The nursery that is worth its memory; 0 where collections have come in no time.
+    pub(super) fn nursery_bytes(&self) -> usize {
+        let sums = self.minors;
         if sums.process_ns <= 0.0 {
-            return None;
+            return 0;
         }
-        let share = sums.avoidable_ns(self.least_ns_per_cell) / sums.process_ns;
+        let share = sums.avoidable_ns(self.ns_per_cell) / sums.process_ns;
         let mean_bytes = sums.handed_bytes / sums.count;
-        let worth_bytes = exchange_rate * share * self.process_bytes() / sums.garbage_share();
-        Some((worth_bytes * mean_bytes).sqrt() as usize)
-    }
-
-    /// Whether there has been a minor collection whose cost is known, and the system still says
-    /// what the process costs.
-    pub(super) fn is_known(&self) -> bool {
-        self.minors.count > 0.0 && self.at_latest.is_some()
-    }
-
-    fn process_bytes(&self) -> f64 {
-        self.at_latest
-            .map_or(0.0, |at| at.costs.process_bytes as f64)
+        let worth_bytes = self.exchange_rate * share * self.process_bytes / sums.garbage_share();
+        (worth_bytes * mean_bytes).sqrt() as usize
     }
 }
 
