@@ -184,6 +184,17 @@ mod tests {
     }
 
     #[test]
+    fn what_settled_before_a_fork_is_not_looked_at_again_after_a_full_collection_that_was_asked_for(
+    ) {
+        for (asked, scope) in [(Minor, Full), (Major, Full), (Full, Major)] {
+            let mut pace = pace_by_cost();
+            fork(&mut pace);
+            pace.start(measure_at(2150, 100 * MIB, MIB), Some(asked));
+            assert_eq!(next_larger(&mut pace), scope, "{asked:?}");
+        }
+    }
+
+    #[test]
     fn a_child_learns_what_its_parents_latest_collection_took_if_that_was_full() {
         // A full one took 10 ms before, and the latest one took 40 ms.
         for (latest, full_ms) in [(Full, 25.0), (Minor, 10.0)] {

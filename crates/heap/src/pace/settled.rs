@@ -37,12 +37,12 @@ enum WhatPasses {
 }
 
 impl WhatPasses {
-    /// A collection starts. A full one that pacing has chosen frees what has passed.
-    fn after_start(self, scope: Scope, is_asked: bool) -> Self {
+    /// A collection starts. A full one frees what has passed, but for the one in which it settles.
+    fn after_start(self, scope: Scope) -> Self {
         match (scope, self) {
             (Scope::Full, Self::SettlesNext) => Self::HasSettled,
-            (Scope::Full, _) if !is_asked => Self::IsUnsettled,
-            (Scope::Minor | Scope::Major | Scope::Full, _) => self,
+            (Scope::Full, _) => Self::IsUnsettled,
+            (Scope::Minor | Scope::Major, _) => self,
         }
     }
 }
@@ -88,7 +88,7 @@ impl Settled {
     /// A collection starts, which somebody may have asked for. The latest major or full one has left
     /// `unsettled_cells` old cells that are not settled.
     pub(super) fn note_start(&mut self, scope: Scope, is_asked: bool, unsettled_cells: usize) {
-        self.what_passes = self.what_passes.after_start(scope, is_asked);
+        self.what_passes = self.what_passes.after_start(scope);
         if scope != Scope::Minor {
             self.settling
                 .begin(is_asked, self.is_suspicious, unsettled_cells);
