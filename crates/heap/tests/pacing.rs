@@ -2,6 +2,8 @@
 //! nursery and growth, how soon it follows a program that changes, and what does not
 //! disturb it.
 
+use std::collections::HashMap;
+
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use proptest::test_runner::TestRunner;
@@ -15,7 +17,8 @@ const CELL_BYTES: usize = 100;
 
 /// A program that serves requests. Requests allocate `request_bytes` in the mean. `held_share` of
 /// what one has allocated lives until it ends, and `kept_share` lives on for long enough
-/// to become old garbage. Times are of CPU time.
+/// to become old garbage. `replaced_share` takes the place of old data, as in a cache, whatever
+/// its age. Times are of CPU time.
 #[derive(Clone, Copy, Debug)]
 struct Program {
     live_bytes: usize,
@@ -25,6 +28,7 @@ struct Program {
     request_bytes: usize,
     held_share: f64,
     kept_share: f64,
+    replaced_share: f64,
     /// CPU time that every collection takes, beside its marking.
     fixed_ms: f64,
     marking_ns_per_cell: f64,
@@ -38,6 +42,7 @@ const RAILS: Program = Program {
     request_bytes: 5_300_003,
     held_share: 0.15,
     kept_share: 0.02,
+    replaced_share: 0.001,
     fixed_ms: 0.8,
     marking_ns_per_cell: 60.0,
 };
@@ -49,6 +54,7 @@ const SMALL_WEB: Program = Program {
     request_bytes: 270_001,
     held_share: 0.2,
     kept_share: 0.001,
+    replaced_share: 0.0005,
     fixed_ms: 0.2,
     marking_ns_per_cell: 40.0,
 };
@@ -60,6 +66,7 @@ const TREES: Program = Program {
     request_bytes: 1_900_007,
     held_share: 0.5,
     kept_share: 0.01,
+    replaced_share: 0.0,
     fixed_ms: 0.1,
     marking_ns_per_cell: 15.0,
 };
@@ -76,6 +83,7 @@ struct Outcome {
     byte_ns: f64,
     collections: usize,
     larger: usize,
+    full: usize,
 }
 
 impl Outcome {
@@ -104,20 +112,72 @@ impl Outcome {
 /// the growth is garbage.
 enum Policy {
     Pace(Box<Pace>),
-    Fixed {
-        nursery_bytes: usize,
-        growth_bytes: usize,
-    },
+    Fixed(Sizes),
 }
 
-/// A heap in bytes: what is live, old garbage, young bytes that have been kept, and the nursery.
+/// Every `larger_per_full`th collection that is not minor is full, and cells settle in full ones alone.
+#[derive(Clone, Copy, Debug)]
+struct Sizes {
+    nursery_bytes: usize,
+    growth_bytes: usize,
+    larger_per_full: usize,
+}
+
+/// Old bytes that live, by how often major and full collections have found them.
+#[derive(Clone, Copy, Debug, Default)]
+struct Old {
+    unfound_bytes: f64,
+    found_bytes: f64,
+    settled_bytes: f64,
+}
+
+impl Old {
+    fn unsettled_bytes(&self) -> f64 {
+        self.unfound_bytes + self.found_bytes
+    }
+
+    fn bytes(&self) -> f64 {
+        self.unsettled_bytes() + self.settled_bytes
+    }
+
+    /// A major or full collection finds them.
+    fn be_found(&mut self, lets_settle: bool) {
+        if lets_settle {
+            self.settled_bytes += self.found_bytes;
+            self.found_bytes = 0.0;
+        }
+        self.found_bytes += self.unfound_bytes;
+        self.unfound_bytes = 0.0;
+    }
+
+    /// Part of them dies.
+    fn take(&mut self, share: f64) -> Self {
+        let part = |bytes: &mut f64| {
+            let dead_bytes = *bytes * share;
+            *bytes -= dead_bytes;
+            dead_bytes
+        };
+        Self {
+            unfound_bytes: part(&mut self.unfound_bytes),
+            found_bytes: part(&mut self.found_bytes),
+            settled_bytes: part(&mut self.settled_bytes),
+        }
+    }
+}
+
+/// A heap in bytes: what is old, young bytes that have been kept, and the nursery.
 struct Simulation {
     program: Program,
     policy: Policy,
     /// A machine that is slower or busier: every CPU time is multiplied by this.
     slowness: f64,
-    old_live_bytes: f64,
+    /// What lives beside requests.
+    live: Old,
+    /// What is old of what the request in progress holds.
+    promoted: Old,
     old_garbage_bytes: f64,
+    /// Garbage that has settled.
+    settled_garbage_bytes: f64,
     /// Old bytes that the latest major or full collection left.
     left_old_bytes: f64,
     /// Young bytes that the latest collection kept.
@@ -126,12 +186,10 @@ struct Simulation {
     requests: u32,
     /// Bytes that the request in progress has allocated.
     request_bytes: f64,
-    /// Bytes promoted of what that request holds.
-    promoted_bytes: f64,
     clock_ns: f64,
     collecting_ns: f64,
-    settled_after: f64,
-    larger_since: usize,
+    /// Major collections since the latest full one.
+    majors_since_full: usize,
     outcome: Outcome,
     growths: Vec<f64>,
     nurseries: Vec<f64>,
@@ -143,17 +201,17 @@ impl Simulation {
             program,
             policy,
             slowness: 1.0,
-            old_live_bytes: 0.0,
+            live: Old::default(),
+            promoted: Old::default(),
             old_garbage_bytes: 0.0,
+            settled_garbage_bytes: 0.0,
             left_old_bytes: 0.0,
             kept_young_bytes: 0.0,
             requests: 0,
             request_bytes: 0.0,
-            promoted_bytes: 0.0,
             clock_ns: 0.0,
             collecting_ns: 0.0,
-            settled_after: 0.0,
-            larger_since: 0,
+            majors_since_full: 0,
             outcome: Outcome::default(),
             growths: Vec::new(),
             nurseries: Vec::new(),
@@ -163,17 +221,29 @@ impl Simulation {
     fn nursery_bytes(&self) -> f64 {
         match &self.policy {
             Policy::Pace(pace) => pace.nursery_bytes() as f64,
-            Policy::Fixed { nursery_bytes, .. } => *nursery_bytes as f64,
+            Policy::Fixed(sizes) => sizes.nursery_bytes as f64,
         }
     }
 
     /// Bytes of the request in progress that live until it ends, and are not old yet.
     fn held_bytes(&self) -> f64 {
-        (self.program.held_share * self.request_bytes - self.promoted_bytes).max(0.0)
+        (self.program.held_share * self.request_bytes - self.promoted.bytes()).max(0.0)
     }
 
     fn old_bytes(&self) -> f64 {
-        self.old_live_bytes + self.old_garbage_bytes + self.promoted_bytes
+        self.live.bytes()
+            + self.promoted.bytes()
+            + self.old_garbage_bytes
+            + self.settled_garbage_bytes
+    }
+
+    fn settled_bytes(&self) -> f64 {
+        self.live.settled_bytes + self.promoted.settled_bytes + self.settled_garbage_bytes
+    }
+
+    fn note_dead(&mut self, dead: Old) {
+        self.old_garbage_bytes += dead.unsettled_bytes();
+        self.settled_garbage_bytes += dead.settled_bytes;
     }
 
     /// Bytes that the request in progress is to allocate: between half and three halves of the
@@ -204,9 +274,13 @@ impl Simulation {
         let nursery_bytes = self.nursery_bytes();
         let program = self.program;
         // Code and data are loaded first.
-        let loads =
-            (program.live_bytes as f64 - self.old_live_bytes).clamp(0.0, nursery_bytes / 2.0);
+        let live_bytes = self.live.bytes();
+        let loads = (program.live_bytes as f64 - live_bytes).clamp(0.0, nursery_bytes / 2.0);
         self.spend(nursery_bytes / program.bytes_per_ms * MS, false);
+        let replaced = (program.replaced_share * nursery_bytes).min(live_bytes);
+        let dead = self.live.take(replaced / live_bytes.max(1.0));
+        self.note_dead(dead);
+        let loads = loads + replaced;
         let mut left_bytes = nursery_bytes - loads;
         while left_bytes > 0.0 {
             let whole_bytes = self.whole_request_bytes();
@@ -214,8 +288,9 @@ impl Simulation {
             self.request_bytes += of_this;
             left_bytes -= of_this;
             if self.request_bytes >= whole_bytes {
-                self.old_garbage_bytes += self.promoted_bytes;
-                (self.request_bytes, self.promoted_bytes) = (0.0, 0.0);
+                let dead = std::mem::take(&mut self.promoted);
+                self.note_dead(dead);
+                self.request_bytes = 0.0;
                 self.requests += 1;
             }
         }
@@ -228,33 +303,48 @@ impl Simulation {
         self.outcome.collections += 1;
         let newly_kept_bytes = program.kept_share * nursery_bytes;
         let survivors = self.held_bytes() + newly_kept_bytes + loads;
-        let old_live_bytes = self.old_live_bytes + self.promoted_bytes;
-        let marked_bytes = match scope {
-            Scope::Minor => survivors,
-            Scope::Major => old_live_bytes - self.settled_after + survivors,
-            Scope::Full => old_live_bytes + survivors,
-        };
+        let marked_bytes = survivors + self.old_bytes_to_mark(scope);
         let marking_ns = marked_bytes / CELL_BYTES as f64 * program.marking_ns_per_cell;
         self.spend(program.fixed_ms * MS + marking_ns, true);
         if scope != Scope::Minor {
-            self.outcome.larger += 1;
-            self.larger_since += 1;
-            self.growths.push(self.old_garbage_bytes);
-            self.old_garbage_bytes = 0.0;
-            if self.larger_since > 2 {
-                self.settled_after = 0.6 * self.old_live_bytes;
-            }
+            self.free_and_settle(scope);
         }
         self.nurseries.push(nursery_bytes);
-        self.old_live_bytes += loads;
+        self.live.unfound_bytes += loads;
         self.old_garbage_bytes += newly_kept_bytes;
         // What has been held through three collections is old now.
         let young_bytes = 3.0 * self.nursery_bytes() * program.held_share;
-        self.promoted_bytes += (self.held_bytes() - young_bytes).max(0.0);
+        self.promoted.unfound_bytes += (self.held_bytes() - young_bytes).max(0.0);
         self.kept_young_bytes = self.held_bytes();
         if scope != Scope::Minor {
             self.left_old_bytes = self.old_bytes();
         }
+    }
+
+    fn old_bytes_to_mark(&self, scope: Scope) -> f64 {
+        match scope {
+            Scope::Minor => 0.0,
+            Scope::Major => self.live.unsettled_bytes() + self.promoted.unsettled_bytes(),
+            Scope::Full => self.live.bytes() + self.promoted.bytes(),
+        }
+    }
+
+    fn free_and_settle(&mut self, scope: Scope) {
+        self.outcome.larger += 1;
+        self.growths.push(self.old_garbage_bytes);
+        self.old_garbage_bytes = 0.0;
+        self.majors_since_full += 1;
+        if scope == Scope::Full {
+            self.outcome.full += 1;
+            self.settled_garbage_bytes = 0.0;
+            self.majors_since_full = 0;
+        }
+        let lets_settle = match &self.policy {
+            Policy::Pace(pace) => pace.lets_settle(),
+            Policy::Fixed(_) => scope == Scope::Full,
+        };
+        self.live.be_found(lets_settle);
+        self.promoted.be_found(lets_settle);
     }
 
     /// Asks the policy, which knows what was known before this collection.
@@ -269,7 +359,7 @@ impl Simulation {
             cell_bytes: old_bytes as usize / 2,
             kept_cells: cells(kept_bytes),
             old_cells: cells(old_bytes),
-            settled_cells: cells(self.settled_after),
+            settled_cells: cells(self.settled_bytes()),
             lasting_bytes: 0,
             costs: Some(Costs {
                 collecting_ns: self.collecting_ns as u64,
@@ -278,14 +368,24 @@ impl Simulation {
             }),
             ..Measure::default()
         };
-        match &mut self.policy {
-            Policy::Pace(pace) => pace.start(measure, None),
-            Policy::Fixed { growth_bytes, .. } => {
-                match old_bytes - self.left_old_bytes >= *growth_bytes as f64 {
-                    true => Scope::Major,
-                    false => Scope::Minor,
-                }
-            }
+        if let Policy::Pace(pace) = &mut self.policy {
+            return pace.start(measure, None);
+        }
+        self.scope_by_sizes()
+    }
+
+    fn scope_by_sizes(&self) -> Scope {
+        let Policy::Fixed(sizes) = &self.policy else {
+            unreachable!("the pacing decides");
+        };
+        if self.old_bytes() - self.left_old_bytes < sizes.growth_bytes as f64 {
+            return Scope::Minor;
+        }
+        // As in the pacing: then a major collection would save little.
+        let little_is_settled = self.settled_bytes() < self.left_old_bytes / 2.0;
+        match little_is_settled || self.majors_since_full + 1 >= sizes.larger_per_full {
+            true => Scope::Full,
+            false => Scope::Major,
         }
     }
 
@@ -322,24 +422,43 @@ fn steady(program: Program, policy: Policy) -> Simulation {
     simulation
 }
 
+/// How many steps a search may take from the least of [`Sizes`], each to twice as much.
+const STEPS: [usize; 3] = [7, 12, 6];
+
+fn sizes_at(steps: [usize; 3]) -> Sizes {
+    Sizes {
+        nursery_bytes: (MIB / 4) << steps[0],
+        growth_bytes: (MIB / 16) << steps[1],
+        larger_per_full: 1 << steps[2],
+    }
+}
+
 /// The best that fixed bytes can do, when the program is known beforehand.
 fn best_fixed(program: Program, exchange_rate: f64) -> Outcome {
-    let sizes = (0..9).map(|step| (MIB / 4) << step);
-    let mut best: Option<Outcome> = None;
-    for nursery_bytes in sizes.clone().take(8) {
-        for growth_bytes in sizes.clone() {
-            let policy = Policy::Fixed {
-                nursery_bytes,
-                growth_bytes,
-            };
-            let outcome = steady(program, policy).outcome;
-            let is_better = |best: Outcome| outcome.worse_than(&best, exchange_rate) < 0.0;
-            if best.is_none_or(is_better) {
-                best = Some(outcome);
-            }
-        }
+    let mut tried = HashMap::new();
+    let mut try_at = |steps: [usize; 3]| {
+        *tried
+            .entry(steps)
+            .or_insert_with(|| steady(program, Policy::Fixed(sizes_at(steps))).outcome)
+    };
+    let mut at = [2, 3, 2];
+    let mut best = try_at(at);
+    while let Some((steps, outcome)) = neighbours(at)
+        .map(|steps| (steps, try_at(steps)))
+        .find(|(_, outcome)| outcome.worse_than(&best, exchange_rate) < 0.0)
+    {
+        (at, best) = (steps, outcome);
     }
-    best.expect("some sizes")
+    best
+}
+
+/// Up to one step away, in each of the sizes.
+fn neighbours(at: [usize; 3]) -> impl Iterator<Item = [usize; 3]> {
+    let near = move |index: usize| at[index].saturating_sub(1)..=(at[index] + 1).min(STEPS[index]);
+    let pairs = move |x| near(1).map(move |y| [x, y]);
+    near(0)
+        .flat_map(pairs)
+        .flat_map(move |[x, y]| near(2).map(move |z| [x, y, z]))
 }
 
 const EXCHANGE_RATE: f64 = 2.5;
@@ -395,6 +514,7 @@ fn programs_whose_requests_hold_most_of_the_memory_do_about_as_well_as_with_the_
                         request_bytes,
                         held_share,
                         kept_share: 0.0005,
+                        replaced_share: 0.0,
                         fixed_ms,
                         marking_ns_per_cell: 16.0,
                     };
@@ -416,6 +536,7 @@ fn a_program_with_few_cells_that_cost_little_does_about_as_well_as_with_the_best
         request_bytes: 47_621_864,
         held_share: 0.113,
         kept_share: 0.0613,
+        replaced_share: 0.0,
         fixed_ms: 0.732,
         marking_ns_per_cell: 8.0,
     };
@@ -601,16 +722,18 @@ fn programs() -> impl Strategy<Value = Program> {
     let mib = |low, high| span(low, high).prop_map(|size| (size * MIB as f64) as usize);
     (
         (mib(1.0, 400.0), mib(10.0, 100.0), mib(0.05, 50.0)),
-        (span(10e3, 2000e3), span(0.02, 0.9), span(0.0005, 0.1)),
+        (span(10e3, 2000e3), span(0.02, 0.9)),
+        (span(0.0005, 0.1), span(0.00005, 0.01)),
         (span(0.05, 2.0), span(8.0, 80.0)),
     )
-        .prop_map(|(bytes, shares, times)| Program {
+        .prop_map(|(bytes, requests, shares, times)| Program {
             live_bytes: bytes.0,
             other_bytes: bytes.1,
             request_bytes: bytes.2,
-            bytes_per_ms: shares.0,
-            held_share: shares.1,
-            kept_share: shares.2,
+            bytes_per_ms: requests.0,
+            held_share: requests.1,
+            kept_share: shares.0,
+            replaced_share: shares.1,
             fixed_ms: times.0,
             marking_ns_per_cell: times.1,
         })
