@@ -408,7 +408,6 @@ fn adaptive(exchange_rate: f64) -> Policy {
     let options = PaceOptions {
         space_overhead_percent: None,
         exchange_rate_thousandths: (exchange_rate * 1e3) as usize,
-        nursery_min_bytes: MIB / 4,
         ..PaceOptions::default()
     };
     Policy::Pace(Box::new(Pace::new(options)))
@@ -422,12 +421,13 @@ fn steady(program: Program, policy: Policy) -> Simulation {
     simulation
 }
 
-/// How many steps a search may take from the least of [`Sizes`], each to twice as much.
-const STEPS: [usize; 3] = [7, 12, 6];
+/// How many steps a search may take from the least of [`Sizes`], each to twice as much. Nurseries have the
+/// bounds that they have in [`PaceOptions::default`].
+const STEPS: [usize; 3] = [5, 12, 6];
 
 fn sizes_at(steps: [usize; 3]) -> Sizes {
     Sizes {
-        nursery_bytes: (MIB / 4) << steps[0],
+        nursery_bytes: MIB << steps[0],
         growth_bytes: (MIB / 16) << steps[1],
         larger_per_full: 1 << steps[2],
     }
@@ -441,7 +441,7 @@ fn best_fixed(program: Program, exchange_rate: f64) -> Outcome {
             .entry(steps)
             .or_insert_with(|| steady(program, Policy::Fixed(sizes_at(steps))).outcome)
     };
-    let mut at = [2, 3, 2];
+    let mut at = [0, 3, 2];
     let mut best = try_at(at);
     while let Some((steps, outcome)) = neighbours(at)
         .map(|steps| (steps, try_at(steps)))
