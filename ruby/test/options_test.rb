@@ -61,6 +61,40 @@ claim "a higher exchange rate collects less often", only: "ashlar" do
   check(counts[0] > 2 * counts[1]) { "collections at 0.3: #{counts[0]}, at 30: #{counts[1]}" }
 end
 
+# Replaces much that is young and some that has settled, so that there are collections of all scopes.
+COUNTS_COLLECTIONS = <<~'RUBY'
+  kept = Array.new(100_000) { |i| [i.to_s * 4] }
+  replaced = Array.new(20_000)
+  600_000.times do |i|
+    replaced[i * 7919 % replaced.size] = [i.to_s * 4]
+    kept[i % kept.size] = [i.to_s * 4] if i % 10 == 0
+  end
+  p GC.stat.values_at(:count, :minor_gc_count, :major_gc_count, :complete_gc_count)
+RUBY
+
+# RubyGems does not allocate the same in each run.
+claim "with a fixed space overhead and no slices each run has the same collections, also beside a busy process", only: "ashlar" do
+  env = { "ASHLAR_SPACE_OVERHEAD" => "20", "ASHLAR_INCREMENTAL" => "0" }
+  count = lambda do
+    finished = ruby(COUNTS_COLLECTIONS, "--disable-gems", env:)
+    check(finished.ok?) { finished.describe }
+    finished.out
+  end
+  counts = Array.new(4) { count.call }
+  busy = Process.spawn(Subject.environment({}), Subject.ruby, "--disable-gems", "-e", "loop {}")
+  begin
+    counts << count.call
+  ensure
+    Process.kill(:KILL, busy)
+    Process.wait(busy)
+  end
+  check_equal(1, counts.uniq.size) { counts.join }
+  collections, minor, larger, full = eval(counts[0])
+  # Stress switches choose scopes of their own.
+  has_all_scopes = ENV["ASHLAR_STRESS"] || [minor, larger - full, full].min > 3
+  check(collections == minor + larger && has_all_scopes) { counts[0] }
+end
+
 # RUBY_GC_* variables, which tune Ruby's default collector.
 claim "RUBY_GC_HEAP_%d_INIT_SLOTS puts the first collection off until there are so many slots" do
   check(collections_of({}) > 1) { "300,000 strings are too few to show anything" }
