@@ -546,9 +546,7 @@ fn a_program_with_few_cells_that_cost_little_does_about_as_well_as_with_the_best
 
 #[test]
 fn most_programs_do_as_well_as_with_the_best_sizes() {
-    let mut runner = TestRunner::deterministic();
-    let mut program = || programs().new_tree(&mut runner).expect("any").current();
-    let mut worse: Vec<f64> = (0..100).map(|_| worse_than_best(program())).collect();
+    let mut worse: Vec<f64> = same_programs(100).map(worse_than_best).collect();
     worse.sort_by(f64::total_cmp);
     assert!(worse[50] < 0.5, "{}", worse[50]);
     assert!(worse[90] < 2.5, "{}", worse[90]);
@@ -583,6 +581,54 @@ fn sizes_of_a_steady_program_do_not_swing() {
             let (least, most) = bounds(&sizes[sizes.len() / 2..]);
             assert!(most < 1.8 * least, "{name}: {least} to {most}");
         }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig {
+        cases: 64,
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    })]
+
+    #[test]
+    fn nurseries_of_no_steady_program_swing_much(program in programs()) {
+        let swing = Swing::of(program);
+        let most = if swing.holds_much { 4.0 } else { 1.6 };
+        prop_assert!(swing.factor < most, "{:?} {:?}", swing, program);
+    }
+}
+
+/// How far the nurseries of a steady program are from each other. What minor collections find depends on where
+/// in a request they come. So nurseries swing where a request holds much of one, because a mean of few
+/// collections does.
+#[derive(Debug)]
+struct Swing {
+    factor: f64,
+    holds_much: bool,
+}
+
+impl Swing {
+    fn of(program: Program) -> Self {
+        let nurseries = steady(program, adaptive(EXCHANGE_RATE)).nurseries;
+        let (least, most) = bounds(&nurseries[nurseries.len() / 2..]);
+        let held_bytes = program.held_share * program.request_bytes as f64;
+        Self {
+            factor: most / least,
+            holds_much: held_bytes > least / 10.0,
+        }
+    }
+}
+
+#[test]
+fn nurseries_of_most_steady_programs_hardly_swing() {
+    let swings: Vec<Swing> = same_programs(200).map(Swing::of).collect();
+    for (holds_much, limit) in [(false, 1.1), (true, 1.6)] {
+        let of_these = swings.iter().filter(|swing| swing.holds_much == holds_much);
+        let mut factors: Vec<f64> = of_these.map(|swing| swing.factor).collect();
+        factors.sort_by(f64::total_cmp);
+        let of_most = factors[factors.len() * 9 / 10];
+        assert!(of_most < limit, "holding much: {holds_much}, {of_most}");
     }
 }
 
@@ -737,4 +783,10 @@ fn programs() -> impl Strategy<Value = Program> {
             fixed_ms: times.0,
             marking_ns_per_cell: times.1,
         })
+}
+
+/// Some of them, the same in each run.
+fn same_programs(count: usize) -> impl Iterator<Item = Program> {
+    let mut runner = TestRunner::deterministic();
+    (0..count).map(move |_| programs().new_tree(&mut runner).expect("any").current())
 }
