@@ -661,6 +661,70 @@ fn a_program_that_changes_is_followed_within_a_few_collections() {
     }
 }
 
+/// A process that loads its code, then fills its caches, serves as [`RAILS`], and waits for requests.
+const BOOT: Program = Program {
+    live_bytes: 60 * MIB,
+    other_bytes: 40 * MIB,
+    bytes_per_ms: 40e3,
+    request_bytes: 500_003,
+    replaced_share: 0.0,
+    ..RAILS
+};
+const WARM_UP: Program = Program {
+    bytes_per_ms: 30e3,
+    request_bytes: 3_000_017,
+    kept_share: 0.08,
+    replaced_share: 0.005,
+    ..RAILS
+};
+const IDLE: Program = Program {
+    bytes_per_ms: 5e3,
+    request_bytes: 20_011,
+    kept_share: 0.0,
+    replaced_share: 0.0,
+    ..RAILS
+};
+
+#[test]
+fn each_phase_of_a_process_soon_has_the_sizes_of_a_process_that_was_always_in_it() {
+    let mut simulation = Simulation::new(BOOT, adaptive(EXCHANGE_RATE));
+    simulation.run_ms(4000.0);
+    // After how many collections, and how many major or full ones. While caches fill, growth is no garbage.
+    for (phase, collections, larger) in [(WARM_UP, 40, 10), (RAILS, 24, 2)] {
+        enter(&mut simulation, phase, 30_000.0);
+        assert_has_the_sizes_of(phase, &simulation, collections, larger);
+    }
+    // Hours may pass while the process works for this long.
+    enter(&mut simulation, IDLE, 500.0);
+    assert!(simulation.outcome.collections <= 1);
+    enter(&mut simulation, RAILS, 30_000.0);
+    assert_has_the_sizes_of(RAILS, &simulation, 16, 0);
+}
+
+fn enter(simulation: &mut Simulation, phase: Program, ms: f64) {
+    simulation.program = phase;
+    simulation.measure_from_here();
+    simulation.run_ms(ms);
+}
+
+/// From so many collections on, and so many larger ones, those of a process that was always in this phase.
+fn assert_has_the_sizes_of(
+    phase: Program,
+    simulation: &Simulation,
+    collections: usize,
+    larger: usize,
+) {
+    let known = steady(phase, adaptive(EXCHANGE_RATE));
+    for (number, nursery_bytes) in simulation.nurseries.iter().enumerate().skip(collections) {
+        let ratio = nursery_bytes / mean(&known.nurseries);
+        assert!((0.8..1.25).contains(&ratio), "nursery {number}: {ratio}");
+    }
+    for (number, growths) in simulation.growths.windows(3).enumerate().skip(larger) {
+        let ratio = mean(growths) / mean(&known.growths);
+        assert!((0.65..1.5).contains(&ratio), "growth {number}: {ratio}");
+    }
+}
+
 #[test]
 fn a_slow_machine_changes_nothing() {
     let fast = steady(RAILS, adaptive(EXCHANGE_RATE));
