@@ -737,6 +737,34 @@ fn a_slow_machine_changes_nothing() {
     assert!((0.98..1.02).contains(&ratio), "{ratio}");
 }
 
+/// By which factors all collections, and the major and full ones, become fewer when marking takes four times
+/// as long, and nothing else does.
+fn fewer_with_slow_memory(program: Program) -> [f64; 2] {
+    let slower = Program {
+        marking_ns_per_cell: 4.0 * program.marking_ns_per_cell,
+        ..program
+    };
+    let [before, after] = [program, slower].map(|program| {
+        let outcome = steady(program, adaptive(EXCHANGE_RATE)).outcome;
+        [outcome.collections, outcome.larger].map(|count| count as f64 / outcome.program_ns)
+    });
+    [before[0] / after[0], before[1] / after[1]]
+}
+
+#[test]
+fn where_memory_alone_is_slower_collections_become_fewer_by_about_the_root() {
+    let [fewer, _] = fewer_with_slow_memory(TREES);
+    assert!((1.4..2.1).contains(&fewer), "{fewer}");
+    let mut all: Vec<_> = same_programs(100).map(fewer_with_slow_memory).collect();
+    for [fewer, _] in &all {
+        // Where minor collections find little, marking is not what they take.
+        assert!((0.95..2.1).contains(fewer), "{fewer}");
+    }
+    all.sort_by(|a, b| a[1].total_cmp(&b[1]));
+    let [_, larger] = all[all.len() / 2];
+    assert!((1.5..2.5).contains(&larger), "{larger}");
+}
+
 #[test]
 fn a_machine_that_is_busy_now_and_then_changes_little() {
     let fast = steady(RAILS, adaptive(EXCHANGE_RATE));
