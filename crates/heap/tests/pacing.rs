@@ -47,6 +47,13 @@ const RAILS: Program = Program {
     marking_ns_per_cell: 60.0,
 };
 
+/// As [`RAILS`], with more to do.
+const BUSIER: Program = Program {
+    bytes_per_ms: 4.0 * RAILS.bytes_per_ms,
+    kept_share: 2.0 * RAILS.kept_share,
+    ..RAILS
+};
+
 const SMALL_WEB: Program = Program {
     live_bytes: 15 * MIB,
     other_bytes: 15 * MIB,
@@ -634,12 +641,7 @@ fn nurseries_of_most_steady_programs_hardly_swing() {
 
 #[test]
 fn a_program_that_changes_is_followed_within_a_few_collections() {
-    let busier = Program {
-        bytes_per_ms: 4.0 * RAILS.bytes_per_ms,
-        kept_share: 2.0 * RAILS.kept_share,
-        ..RAILS
-    };
-    for (before, after) in [(RAILS, busier), (busier, RAILS)] {
+    for (before, after) in [(RAILS, BUSIER), (BUSIER, RAILS)] {
         let known = steady(after, adaptive(EXCHANGE_RATE));
         let mut simulation = steady(before, adaptive(EXCHANGE_RATE));
         simulation.program = after;
@@ -787,11 +789,7 @@ fn a_machine_that_is_busy_now_and_then_changes_little() {
 fn a_forked_child_goes_on_with_what_its_parent_knows() {
     let mut simulation = steady(RAILS, adaptive(EXCHANGE_RATE));
     let before = simulation.nursery_bytes();
-    // The clock of the process begins again.
-    simulation.clock_ns = 0.0;
-    if let Policy::Pace(pace) = &mut simulation.policy {
-        pace.begin_in_child(0);
-    }
+    fork(&mut simulation);
     simulation.measure_from_here();
     simulation.run_ms(2000.0);
     let (least, most) = bounds(&simulation.nurseries);
@@ -799,6 +797,38 @@ fn a_forked_child_goes_on_with_what_its_parent_knows() {
         least > 0.8 * before && most < 1.25 * before,
         "{before}: {least} to {most}"
     );
+}
+
+/// Goes on as the child of a process that had been handed nine tenths of the nursery. The clock of the process
+/// begins again.
+fn fork(simulation: &mut Simulation) {
+    let nursery_bytes = simulation.nursery_bytes();
+    let by_parent_bytes = 0.9 * nursery_bytes;
+    simulation.clock_ns = -by_parent_bytes / simulation.program.bytes_per_ms * MS;
+    if let Policy::Pace(pace) = &mut simulation.policy {
+        pace.begin_in_child(by_parent_bytes as usize);
+    }
+}
+
+#[test]
+fn a_child_and_a_grandchild_with_loads_of_their_own_soon_have_the_sizes_for_them() {
+    for [parent, child, grandchild] in [
+        [RAILS, BUSIER, RAILS],
+        [WARM_UP, RAILS, BUSIER],
+        [BUSIER, RAILS, IDLE],
+    ] {
+        let mut simulation = steady(parent, adaptive(EXCHANGE_RATE));
+        for load in [child, grandchild] {
+            let of_parent = simulation.nursery_bytes();
+            fork(&mut simulation);
+            enter(&mut simulation, load, 30_000.0);
+            assert_has_the_sizes_of(load, &simulation, 32, 0);
+            // On the way from the parent's size to its own.
+            let (least, most) = bounds(&simulation.nurseries);
+            let own = mean(&simulation.nurseries[32..]);
+            assert!(least > 0.8 * of_parent.min(own) && most < 1.25 * of_parent.max(own));
+        }
+    }
 }
 
 #[test]
