@@ -440,7 +440,8 @@ fn sizes_at(steps: [usize; 3]) -> Sizes {
     }
 }
 
-/// The best that fixed bytes can do, when the program is known beforehand.
+/// The best that fixed bytes can do, when the program is known beforehand, as far as steps to better
+/// neighbours lead.
 fn best_fixed(program: Program, exchange_rate: f64) -> Outcome {
     let mut tried = HashMap::new();
     let mut try_at = |steps: [usize; 3]| {
