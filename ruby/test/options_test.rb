@@ -72,8 +72,9 @@ COUNTS_COLLECTIONS = <<~'RUBY'
   p GC.stat.values_at(:count, :minor_gc_count, :major_gc_count, :complete_gc_count)
 RUBY
 
-# RubyGems does not allocate the same in each run.
-claim "with a fixed space overhead and no slices each run has the same collections, also beside a busy process", only: "ashlar" do
+# RubyGems does not allocate the same in each run. In the module a word on the stack keeps one cell more in some runs, as
+# addresses differ, and that can be a collection more.
+claim "with a fixed space overhead and no slices each run has the same collections, also beside a busy process", only: "inside" do
   env = { "ASHLAR_SPACE_OVERHEAD" => "20", "ASHLAR_INCREMENTAL" => "0" }
   count = lambda do
     finished = ruby(COUNTS_COLLECTIONS, "--disable-gems", env:)
