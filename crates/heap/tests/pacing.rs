@@ -790,7 +790,7 @@ fn a_machine_that_is_busy_now_and_then_changes_little() {
 fn a_forked_child_goes_on_with_what_its_parent_knows() {
     let mut simulation = steady(RAILS, adaptive(EXCHANGE_RATE));
     let before = simulation.nursery_bytes();
-    fork(&mut simulation);
+    fork(&mut simulation, RAILS);
     simulation.measure_from_here();
     simulation.run_ms(2000.0);
     let (least, most) = bounds(&simulation.nurseries);
@@ -800,12 +800,13 @@ fn a_forked_child_goes_on_with_what_its_parent_knows() {
     );
 }
 
-/// Goes on as the child of a process that had been handed nine tenths of the nursery. The clock of the process
-/// begins again.
-fn fork(simulation: &mut Simulation) {
+/// Goes on as the child, with this load, of a process that had been handed nine tenths of the nursery. The clock of
+/// the process begins again.
+fn fork(simulation: &mut Simulation, load: Program) {
     let nursery_bytes = simulation.nursery_bytes();
     let by_parent_bytes = 0.9 * nursery_bytes;
-    simulation.clock_ns = -by_parent_bytes / simulation.program.bytes_per_ms * MS;
+    simulation.program = load;
+    simulation.clock_ns = -by_parent_bytes / load.bytes_per_ms * MS;
     if let Policy::Pace(pace) = &mut simulation.policy {
         pace.begin_in_child(by_parent_bytes as usize);
     }
@@ -821,7 +822,7 @@ fn a_child_and_a_grandchild_with_loads_of_their_own_soon_have_the_sizes_for_them
         let mut simulation = steady(parent, adaptive(EXCHANGE_RATE));
         for load in [child, grandchild] {
             let of_parent = simulation.nursery_bytes();
-            fork(&mut simulation);
+            fork(&mut simulation, load);
             enter(&mut simulation, load, 30_000.0);
             assert_has_the_sizes_of(load, &simulation, 32, 0);
             // On the way from the parent's size to its own.
