@@ -115,9 +115,11 @@ documents: ## write the tables of options and counters as the code has them: doc
 	@$(with_rubies) ASHLAR_WRITE_DOCUMENTS=1 cargo test --quiet -p ashlar-heap -p ashlar-heap-capi -p ashlar-ruby --lib -- options statistics number
 
 # --- Longer tests of the heap (docs/design/testing.md) ---
-.PHONY: stress-heap fuzz miri-heap thread-sanitizer-heap address-sanitizer-heap
+.PHONY: record-traces stress-heap fuzz miri-heap thread-sanitizer-heap address-sanitizer-heap
 stress-heap: ## the heap's random tests with ASHLAR_TEST_CASES (2000) programs each
 	@ASHLAR_TEST_CASES=$${ASHLAR_TEST_CASES:-2000} cargo test -p ashlar-heap
+record-traces: ## record anew the programs on which the heap's tests try pacing (10 minutes on a quiet machine); PROGRAMS="document splay"
+	@scripts/test/record-traces.sh $(PROGRAMS)
 fuzz: ## fuzz the heap for FUZZ_SECONDS (900); needs nightly Rust and cargo-fuzz
 	@scripts/test/heap.sh fuzz
 miri-heap: ## the heap's tests under Miri; needs nightly Rust with miri

@@ -2,6 +2,8 @@
 //! nursery and growth, how soon it follows a program that changes, and what does not
 //! disturb it.
 
+mod outcome;
+
 use std::collections::HashMap;
 
 use proptest::prelude::*;
@@ -9,6 +11,7 @@ use proptest::strategy::ValueTree;
 use proptest::test_runner::TestRunner;
 
 use ashlar_heap::{Costs, Measure, Pace, PaceOptions, Scope};
+use outcome::Outcome;
 
 const MIB: usize = 1 << 20;
 const MS: f64 = 1e6;
@@ -80,40 +83,6 @@ const TREES: Program = Program {
 
 const PROGRAMS: [(&str, Program); 3] =
     [("rails", RAILS), ("small web", SMALL_WEB), ("trees", TREES)];
-
-/// How a run went, from some moment on.
-#[derive(Clone, Copy, Debug, Default)]
-struct Outcome {
-    program_ns: f64,
-    collecting_ns: f64,
-    /// Bytes of the process, multiplied by nanoseconds of CPU time.
-    byte_ns: f64,
-    collections: usize,
-    larger: usize,
-    full: usize,
-}
-
-impl Outcome {
-    fn cpu(&self) -> f64 {
-        self.program_ns + self.collecting_ns
-    }
-
-    fn cpu_per_work(&self) -> f64 {
-        self.cpu() / self.program_ns
-    }
-
-    fn mean_bytes(&self) -> f64 {
-        self.byte_ns / self.cpu()
-    }
-
-    /// The percent of memory by which this outcome is worse than `other`, as the exchange rate
-    /// `k` weighs CPU time and memory: `k ln(CPU) + ln(memory)`.
-    fn worse_than(&self, other: &Self, exchange_rate: f64) -> f64 {
-        let cpu_ratio = self.cpu_per_work() / other.cpu_per_work();
-        let memory_ratio = self.mean_bytes() / other.mean_bytes();
-        100.0 * (exchange_rate * cpu_ratio.ln() + memory_ratio.ln())
-    }
-}
 
 /// Who decides: the pacing under test, or fixed bytes. Neither knows when a request ends, nor what of
 /// the growth is garbage.
@@ -266,13 +235,9 @@ impl Simulation {
         self.clock_ns += ns;
         let young_bytes = self.nursery_bytes() + self.kept_young_bytes;
         let bytes = self.old_bytes() + young_bytes + self.program.other_bytes as f64;
-        self.outcome.byte_ns += bytes * ns;
-        match is_collecting {
-            true => {
-                self.collecting_ns += ns;
-                self.outcome.collecting_ns += ns;
-            }
-            false => self.outcome.program_ns += ns,
+        self.outcome.spend(ns, is_collecting, bytes);
+        if is_collecting {
+            self.collecting_ns += ns;
         }
     }
 
@@ -307,7 +272,7 @@ impl Simulation {
     fn collect(&mut self, nursery_bytes: f64, loads: f64) {
         let program = self.program;
         let scope = self.scope_of_next(nursery_bytes);
-        self.outcome.collections += 1;
+        self.outcome.count(scope);
         let newly_kept_bytes = program.kept_share * nursery_bytes;
         let survivors = self.held_bytes() + newly_kept_bytes + loads;
         let marked_bytes = survivors + self.old_bytes_to_mark(scope);
@@ -337,12 +302,10 @@ impl Simulation {
     }
 
     fn free_and_settle(&mut self, scope: Scope) {
-        self.outcome.larger += 1;
         self.growths.push(self.old_garbage_bytes);
         self.old_garbage_bytes = 0.0;
         self.majors_since_full += 1;
         if scope == Scope::Full {
-            self.outcome.full += 1;
             self.settled_garbage_bytes = 0.0;
             self.majors_since_full = 0;
         }
@@ -602,7 +565,7 @@ proptest! {
     #[test]
     fn nurseries_of_no_steady_program_swing_much(program in programs()) {
         let swing = Swing::of(program);
-        let most = if swing.holds_much { 4.0 } else { 1.6 };
+        let most = if swing.holds_much { 5.0 } else { 2.0 };
         prop_assert!(swing.factor < most, "{:?} {:?}", swing, program);
     }
 }
@@ -697,11 +660,11 @@ fn each_phase_of_a_process_soon_has_the_sizes_of_a_process_that_was_always_in_it
         enter(&mut simulation, phase, 30_000.0);
         assert_has_the_sizes_of(phase, &simulation, collections, larger);
     }
-    // Hours may pass while the process works for this long.
-    enter(&mut simulation, IDLE, 500.0);
-    assert!(simulation.outcome.collections <= 1);
+    // A process that waits may take this much in a quarter of an hour, at 1 % of a processor.
+    enter(&mut simulation, IDLE, 9000.0);
+    assert!(simulation.outcome.collections <= 30);
     enter(&mut simulation, RAILS, 30_000.0);
-    assert_has_the_sizes_of(RAILS, &simulation, 16, 0);
+    assert_has_the_sizes_of(RAILS, &simulation, 40, 2);
 }
 
 fn enter(simulation: &mut Simulation, phase: Program, ms: f64) {

@@ -257,7 +257,7 @@ def read_process(pid: int, tables: bool = True) -> Image:
     source = f"process {pid}"
     with reading(pid):
         owner = os.stat(f"/proc/{pid}").st_uid
-        descriptor = os.open(_image_path(pid), _OPEN)
+        descriptor = os.open(image_path(pid), _OPEN)
     try:
         found = os.fstat(descriptor)
         if found.st_uid not in (owner, 0) or found.st_size > _BYTES_MAX or not stat.S_ISREG(found.st_mode):
@@ -291,7 +291,7 @@ def _read_unchanged(source: str, descriptor: int, tables: bool) -> Image:
         pause_s = min(2 * pause_s, 0.05)
 
 
-def _image_path(pid: int) -> str:
+def image_path(pid: int) -> str:
     """The descriptor of the image that the process itself writes: one inherited over a fork has another process's number in it."""
     in_its_namespace = processes.told({}, processes.status, pid).get("NSpid", str(pid)).split()[-1]  # the number that a process of a container has for itself
     folder, numbers = f"/proc/{pid}/fd", (pid, int(in_its_namespace))
@@ -328,5 +328,5 @@ def with_image() -> Iterator[int]:
     """The processes that have an image and that this user may read."""
     for pid in processes.numbers():
         with contextlib.suppress(BadInput, OSError):
-            _image_path(pid)
+            image_path(pid)
             yield pid
