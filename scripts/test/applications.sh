@@ -6,6 +6,13 @@
 # The environment is what `make env` prints.
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+# shellcheck source=scripts/ruby/paths.sh
+. "$here/../ruby/paths.sh"
+# shellcheck source=scripts/ruby/messages.sh
+. "$here/../ruby/messages.sh"
+# shellcheck source=scripts/bench/bundled-gems.sh
+. "$here/../bench/bundled-gems.sh"
+use_bundled_gems logger rdoc racc # what shop.rb loads
 if [[ -n ${RAILS_FROM-} || -e /etc/debian_version ]]; then
   exports=$("$here/../bench/tracker.sh")
   eval "$exports"

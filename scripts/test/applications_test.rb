@@ -280,13 +280,15 @@ FORKED_FIGURES = %w[requests_per_s request_ms_max requests_cpu_s settled_mib hig
                     gc_count gc_time_ms worker_gc_count].freeze
 
 # Two workers, two short rounds each, after one in the parent.
-def forked_server_claim(scene, name, environment, expected)
+def forked_server_claim(scene, name, environment, expected, how: "warmup")
   report = File.join(scene.folder, "figures")
-  arguments = [File.join(WORKLOADS, "forked_server.rb"), name, "2", "2", "1", "warmup"]
+  arguments = [File.join(WORKLOADS, "forked_server.rb"), name, "2", "2", "1", how]
   environment = environment.merge("REQUESTS_A_ROUND" => "15")
   ashlar = scene.ruby_command(arguments, limit: 300, env: environment.merge("ASHLAR_REPORT_FILE" => report))
   scene.check(ashlar.ok? && ashlar.out.match?(expected)) { ashlar.describe }
   scene.check_equal(stock(scene, arguments, env: environment, limit: 300).out, ashlar.out)
+  # One line of the process, and one of its requests.
+  scene.check_equal(2, File.readlines(report).size)
   told = figures(report)
   scene.check_equal(FORKED_FIGURES, FORKED_FIGURES & told.keys)
   scene.check(told["first_mib"] < told["highest_mib"] && told["settled_mib"].between?(told["private_dirty_mib"], told["highest_mib"])) { told.inspect }
@@ -295,6 +297,7 @@ end
 if ENV["TRACKER_DATABASE"]
   RAILS = { "GEM_PATH" => ENV["RAILS_GEM_PATH"], "RUBYLIB" => ENV["RAILS_RUBYLIB"], "BUNDLE_GEMFILE" => ENV["RAILS_GEMFILE"],
             "TRACKER_DATABASE" => ENV["TRACKER_DATABASE"] }.freeze
+  TRACKER_ANSWERS = /\A0: 200: \d+, 302: 1; \h{16}\n1: 200: \d+, 302: 1; \h{16}\n\z/
 
   claim "the Rails application answers the same on Ashlar as on stock, without an error, and leaves its database alone" do
     before = File.stat(ENV["TRACKER_DATABASE"]).then { |stat| [stat.mtime, stat.size] }
@@ -339,7 +342,11 @@ if ENV["TRACKER_DATABASE"]
   end
 
   claim "the Rails application as a server that forks answers the same on Ashlar as on stock, and tells what its processes take together" do
-    forked_server_claim(self, "tracker", RAILS, /\A0: 200: \d+, 302: 1; \h{16}\n1: 200: \d+, 302: 1; \h{16}\n\z/)
+    forked_server_claim(self, "tracker", RAILS, TRACKER_ANSWERS)
+  end
+
+  claim "the Rails application answers the same when a worker that has served forks the others, and only that worker tells figures" do
+    forked_server_claim(self, "tracker", RAILS, TRACKER_ANSWERS, how: "refork")
   end
 else
   puts "not run: the claims about the Rails application, as TRACKER_DATABASE is not set (make test-applications sets it on Debian)"
