@@ -10,6 +10,7 @@ here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 . "$here/../ruby/paths.sh"
 # shellcheck source=scripts/ruby/messages.sh
 . "$here/../ruby/messages.sh"
+trap - ERR # what is run here says itself what was wrong
 # shellcheck source=scripts/bench/bundled-gems.sh
 . "$here/../bench/bundled-gems.sh"
 use_bundled_gems logger rdoc racc # what shop.rb loads

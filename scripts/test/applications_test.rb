@@ -16,13 +16,16 @@ end
 
 def figures(path) = File.readlines(path).map { |line| JSON.parse(line) }.reduce(:merge)
 
+# Where applications.sh has put gems that this Ruby lacks.
+GEMS = { "RUBYLIB" => ENV["RUBYLIB"] }.freeze
+
 SMALL.each do |file, arguments|
   claim "#{file} prints on Ashlar what it prints on stock, and tells its figures" do
     report = File.join(folder, "figures")
-    ashlar = ruby_command([File.join(WORKLOADS, file), *arguments], limit: 120, env: { "ASHLAR_REPORT_FILE" => report })
+    ashlar = ruby_command([File.join(WORKLOADS, file), *arguments], limit: 120, env: GEMS.merge("ASHLAR_REPORT_FILE" => report))
     check(ashlar.ok?) { ashlar.describe }
     check(ashlar.out.match?(/\A\S.*\n\z/)) { "no checksum: #{ashlar.out}" }
-    check_equal(stock(self, [File.join(WORKLOADS, file), *arguments]).out, ashlar.out)
+    check_equal(stock(self, [File.join(WORKLOADS, file), *arguments], env: GEMS).out, ashlar.out)
     told = figures(report)
     check(told["gc_count"].is_a?(Integer) && told["gc_time_ms"].is_a?(Numeric)) { told.inspect }
     check(told["final_mib"].between?(5, 300)) { told.inspect }
