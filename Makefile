@@ -160,7 +160,7 @@ test-lab: ## run the lab's tests
 simulate-lab: ## the lab's long simulations: coverage of curves and on unlike machines, planted differences, and a million runs (about 30 minutes)
 	@python="$$(dirname "$$(scripts/lab/setup.sh)")/python" && cd lab/tests && "$$python" simulate_curves.py && "$$python" simulate_gate.py && "$$python" simulate_stopping.py && "$$python" simulate_planted.py && "$$python" fleet.py "$${TRIALS:-300}" && \
 		"$$python" scale.py 1e6 && "$$python" scale.py 1e6 --sweep
-ocaml-curves: ## reproduce next-fit against best-fit in OCaml as space-time curves (6 minutes on a quiet machine)
+ocaml-curves: ## reproduce next-fit against best-fit in OCaml as space-time curves (8 minutes on a quiet machine)
 	@scripts/lab/ocaml-curves.sh
 
 # --- The heap for C (docs/design/heap-library.md) ---
