@@ -1,6 +1,6 @@
 # shellcheck shell=bash disable=SC2154
 # Gems that programs need and the measured Ruby lacks: rdoc, logger and benchmark are bundled gems since 4.0. Sourced after
-# messages.sh and setup.sh.
+# messages.sh, with RUBY_STOCK set.
 
 # shellcheck source=scripts/ruby/bundled-gems.sh
 . "$(dirname "${BASH_SOURCE[0]}")/../ruby/bundled-gems.sh"

@@ -142,14 +142,15 @@ def images(process: subprocess.Popen) -> Iterator[Seen]:
 def read(descriptor: int) -> Seen | None:
     """None where the program has changed the image meanwhile."""
     header = os.pread(descriptor, image.HEADER_BYTES, 0)
-    sequence = header[16:24]
     (samples, sites) = (table(descriptor, header, number) for number in (4, 3))
-    if sequence[0] & 1 or os.pread(descriptor, 8, 16) != sequence:
+    if os.pread(descriptor, 8, 16) != header[16:24]:
         return None
-    (full_collection,) = struct.unpack_from("<Q", header, 96)
-    numbers = dict(zip(image.NUMBERS, struct.unpack_from(f"<{len(image.NUMBERS)}Q", header, 512)))
+    found = image.parse("the program", lambda offset, count: header[offset:offset + count], tables=False)
+    if found.torn:
+        return None
     kinds = struct.iter_unpack("<8xI84x", sites)
-    return Seen(full_collection, numbers, [s for s in struct.iter_unpack("<QIIQQ", samples) if s[0]], {i for i, (kind,) in enumerate(kinds) if kind})
+    samples_there = [sample for sample in struct.iter_unpack("<QIIQQ", samples) if sample[0]]
+    return Seen(found.full_collection, found.numbers, samples_there, {site for site, (kind,) in enumerate(kinds) if kind})
 
 
 def table(descriptor: int, header: bytes, number: int) -> bytes:

@@ -92,10 +92,9 @@ end
 
 # What is forked from here on is warm.
 def warm_up(rounds, seed, warmup:)
-  (rounds * RailsApplication.requests_a_round).then do |count|
-    visitor = RailsApplication.visitor(seed, reads_only: true) if count.positive?
-    count.times { visitor.request }
-  end
+  count = rounds * RailsApplication.requests_a_round
+  visitor = RailsApplication.visitor(seed, reads_only: true) if count.positive?
+  count.times { visitor.request }
   ActiveRecord::Base.connection_handler.clear_all_connections!(:all)
   Process.warmup if warmup
 end
@@ -133,11 +132,11 @@ def report(samples, wall_s, own, reports)
 end
 
 name, workers, rounds, warm_up_rounds, how = ARGV
-RailsApplication.start(name)
 workers = Integer(workers || 4)
 rounds = Integer(rounds || 20)
 warm_up_rounds = Integer(warm_up_rounds || 0)
 [nil, "warmup", "refork"].include?(how) or abort "forked_server.rb: '#{how}' is neither warmup nor refork"
+RailsApplication.start(name)
 warm_up(warm_up_rounds, 7, warmup: how)
 if how == "refork"
   pid = fork do
