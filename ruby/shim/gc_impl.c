@@ -607,12 +607,13 @@ run_all_jobs(void *objspace)
 {
     struct ashlar_job job;
     if (!ashlar_next_job(objspace, &job)) return;
-    rb_gc_set_pending_interrupt();
+    bool waits = ashlar_holds_interrupts();
+    if (!waits) rb_gc_set_pending_interrupt();
     do {
         run_job(&job);
         ashlar_job_done(objspace);
     } while (ashlar_next_job(objspace, &job));
-    rb_gc_unset_pending_interrupt();
+    if (!waits) rb_gc_unset_pending_interrupt();
 }
 
 /* One thread at a time runs jobs, and runs them all: when a finalizer collects, no other job
@@ -704,10 +705,14 @@ rb_gc_impl_shutdown_call_finalizer(void *objspace)
     VALUE object;
     ashlar_end_profile(objspace);
     ashlar_write_code_cache();
+    /* From here on this thread runs all jobs, and none starts inside another one. */
+    RUBY_ATOMIC_VALUE_EXCHANGE(runner, rb_thread_current());
     while ((object = ashlar_first_finalized(objspace)) != 0) {
+        before_finalizers_at_exit(objspace, object);
         FL_UNSET(object, FL_FINALIZE);
         ashlar_queue_finalizers(objspace, object);
         run_all_jobs(objspace);
+        after_finalizers_at_exit(objspace, object);
         RB_GC_GUARD(object);
     }
     run_all_jobs(objspace);
@@ -744,9 +749,7 @@ run_jobs_before_fork(void *objspace)
     /* A fork inside a job: the others run after it. */
     if (runner == rb_thread_current() || !ashlar_jobs_wait(objspace) || !begin_ruby_code()) return;
     run_jobs(objspace);
-    rb_gc_set_pending_interrupt();
     ashlar_quietly(flush_output, Qnil);
-    rb_gc_unset_pending_interrupt();
     end_ruby_code();
 }
 

@@ -32,6 +32,12 @@ quietly(VALUE (*work)(VALUE), VALUE argument, rb_atomic_t waiting)
     return Qundef;
 }
 
+bool
+ashlar_holds_interrupts(void)
+{
+    return (ashlar_execution_context()->interrupt_mask & PENDING_INTERRUPT_MASK) != 0;
+}
+
 VALUE
 ashlar_protect(VALUE (*work)(VALUE), VALUE argument, int *state)
 {

@@ -149,14 +149,22 @@ rb_gc_impl_realloc(void *objspace, void *ptr, size_t new_size, size_t old_size)
 
 /* ── Object id ───────────────────────────────────────────────────────────── */
 
-VALUE
-rb_gc_impl_object_id(void *objspace, VALUE obj)
+/* 0 when there is no memory. */
+static uint64_t
+id_of(void *objspace, VALUE object)
 {
     bool fresh;
     unsigned int level = rb_gc_vm_lock();
-    uint64_t id = ashlar_object_id(objspace, obj, &fresh);
-    if (fresh) FL_SET(obj, FL_SEEN_OBJ_ID);
+    uint64_t id = ashlar_object_id(objspace, object, &fresh);
+    if (fresh) FL_SET(object, FL_SEEN_OBJ_ID);
     rb_gc_vm_unlock(level);
+    return id;
+}
+
+VALUE
+rb_gc_impl_object_id(void *objspace, VALUE obj)
+{
+    uint64_t id = id_of(objspace, obj);
     if (!id) rb_memerror();
     return ULL2NUM(id);
 }
@@ -199,6 +207,18 @@ static VALUE
 finalized_id(const struct ashlar_job *job)
 {
     return ULL2NUM(job->object_id);
+}
+
+/* The id that its finalizers get stays the object's, if there is memory for that. */
+static void
+before_finalizers_at_exit(void *objspace, VALUE object)
+{
+    id_of(objspace, object);
+}
+
+static void
+after_finalizers_at_exit(void *objspace, VALUE object)
+{
 }
 
 /* ── Miscellaneous ─────────────────────────────────────────────────────────── */

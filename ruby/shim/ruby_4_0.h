@@ -177,6 +177,18 @@ finalized_id(const struct ashlar_job *job)
     return RARRAY_AREF(job->finalizers, 0);
 }
 
+static void
+before_finalizers_at_exit(void *objspace, VALUE object)
+{
+}
+
+/* What an object's finalizers have defined for it is not run, so that a finalizer may define itself anew. */
+static void
+after_finalizers_at_exit(void *objspace, VALUE object)
+{
+    rb_gc_impl_undefine_finalizer(objspace, object);
+}
+
 /* ── Miscellaneous ─────────────────────────────────────────────────────────── */
 
 /* How many collections an object has survived, up to the number that makes it old. */

@@ -41,7 +41,8 @@ void ashlar_end_profile(void *objspace);
 
 /* quietly.c. What other threads raise waits until `work` is done. The first is rb_protect otherwise; the second returns
    what `work` returns, Qundef when it raises, and $! is as before. In the third, signals wait, too: it is for work that
-   locks nothing and loads nothing. */
+   locks nothing and loads nothing. `ashlar_holds_interrupts` tells whether what other threads raise waits. */
+bool ashlar_holds_interrupts(void);
 VALUE ashlar_protect(VALUE (*work)(VALUE), VALUE argument, int *state);
 VALUE ashlar_quietly(VALUE (*work)(VALUE), VALUE argument);
 VALUE ashlar_quietly_and_undisturbed(VALUE (*work)(VALUE), VALUE argument);

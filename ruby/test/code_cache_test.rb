@@ -495,6 +495,31 @@ claim "a signal that comes while compiled code is kept ends the program, or does
   end
 end
 
+claim "what another thread raises while compiled code is kept is not lost where finalizers run meanwhile", only: "ashlar" do
+  program = cached({ "a.rb" => "A = 1\n" }, <<~'RUBY')
+    def drop = 50.times { ObjectSpace.define_finalizer(Object.new, proc { $finalized = true }) }
+    class RubyVM::InstructionSequence
+      alias to_binary_before to_binary
+      def to_binary(*all)
+        drop
+        GC.start
+        thread = Thread.current
+        Thread.new { thread.raise("told") }.join
+        sleep 0.01
+        to_binary_before(*all)
+      end
+    end
+    begin
+      require "a"
+      puts "lost"
+    rescue => error
+      puts "#{error.message} #{$finalized}"
+    end
+  RUBY
+  done, = program.run
+  check_equal("told true\n", done.out) { done.describe }
+end
+
 claim "a program that has a load_iseq of its own has its way", only: "ashlar" do
   program = cached({ "a.rb" => "puts :from_file\n" }, <<~'RUBY')
     class << RubyVM::InstructionSequence

@@ -126,6 +126,55 @@ claim "a finalizer that collects does not start another one inside itself" do
   RUBY
 end
 
+claim "at the end of a program, too, a finalizer that collects does not start another one inside itself" do
+  ruby_ok <<~'RUBY'
+    inside = deepest = ran = 0
+    finalizer = proc do
+      deepest = [deepest, inside += 1].max
+      ran += 1
+      GC.start
+      Array.new(1_000) { +"" }
+      inside -= 1
+    end
+    FIRST = Object.new
+    ObjectSpace.define_finalizer(FIRST, finalizer)
+    drop = proc { 50.times { ObjectSpace.define_finalizer(Object.new, finalizer) } }
+    drop.call
+    LAST = Object.new
+    ObjectSpace.define_finalizer(LAST, proc { puts ran == 51 && deepest == 1 ? "ok" : "#{ran} ran, #{deepest} deep" })
+  RUBY
+end
+
+claim "at the end of a program a finalizer may define itself anew for its object" do
+  ruby_ok <<~'RUBY'
+    ran = 0
+    AGAIN = Object.new
+    again = proc do
+      ran += 1
+      # Ruby 3.4 itself would run it for ever.
+      ObjectSpace.define_finalizer(AGAIN, again) if RUBY_VERSION >= "4" || ran == 1
+    end
+    ObjectSpace.define_finalizer(AGAIN, again)
+    LAST = Object.new
+    ObjectSpace.define_finalizer(LAST, proc { puts ran == 1 ? "ok" : ran })
+  RUBY
+end
+
+claim "an id that a finalizer was told at the end of a program is never another object's" do
+  ruby_ok <<~'RUBY'
+    ids = []
+    finalizer = proc { |id| ids << id }
+    $kept = Array.new(1_000) { Object.new.tap { |object| ObjectSpace.define_finalizer(object, finalizer) } }
+    LAST = Object.new
+    ObjectSpace.define_finalizer(LAST, proc do
+      $kept = nil
+      3.times { GC.start }
+      shared = Array.new(5_000) { Object.new }.map(&:object_id) & ids
+      puts ids.size == 1_000 && shared.empty? ? "ok" : "#{ids.size} told, #{shared.size} given again"
+    end)
+  RUBY
+end
+
 claim "a finalizer cannot bring its object back, by id, weak reference or a walk over the heap" do
   ruby_ok <<~'RUBY', "-W0"
     require "weakref"

@@ -37,12 +37,7 @@ extern "C" fn ashlar_first_finalized(gvl: Gvl) -> Value {
 /// Queues the finalizers of an object that lives on for a while.
 #[no_mangle]
 extern "C" fn ashlar_queue_finalizers(gvl: Gvl, object: Value) {
-    gvl.with_vm_lock(|collector| {
-        let ruby = collector.heap.vm();
-        // The id that its finalizers get stays its id, if there is memory for that.
-        let _ = ruby.object_ids.borrow_mut().id_of(object);
-        ruby.queue_finalizers(object);
-    });
+    gvl.with_vm_lock(|collector| collector.heap.vm().queue_finalizers(object));
 }
 
 /// Queues `free(data)`. Without memory for the queue it is called at once, as it is for
