@@ -21,7 +21,7 @@ sys.path.insert(0, str(TOP / "lab/src"))
 from ashlar import palette  # noqa: E402
 from ashlar.said import xml  # noqa: E402
 
-RECORD = TOP / "bench/results/2026-11-27-x86_64-amd-2cpus-ruby-4.0.5/forked"
+RECORD = TOP / "bench/results/2026-11-29-x86_64-amd-2cpus-ruby-4.0.5/forked"
 PICTURE = TOP / "docs/forked-servers.svg"
 PROGRAMS = {"redmine-forked": "Redmine", "forked-site": "a small site"}
 VARIANTS = {"stock": "stock Ruby", "stock-jemalloc": "with jemalloc", "inside": "Ashlar"}
