@@ -44,8 +44,8 @@ on = $(if $(ON),--collector $(ON))
 .PHONY: demo bench bench-ruby-gc bench-profile bench-instructions bench-applications bench-machine
 demo: ## five Ruby programs, a server that forks among them, on stock Ruby and with Ashlar inside
 	@scripts/bench/demo.sh
-bench-profile: ## where the time of those programs goes: collector, malloc, kernel (needs perf)
-	@PROGRAMS="$(PROGRAMS)" scripts/bench/profile.sh
+bench-profile: ## where the time of those programs goes: collector, malloc, kernel (needs perf); VARIANTS="stock ashlar"
+	@PROGRAMS="$(PROGRAMS)" VARIANTS="$(VARIANTS)" scripts/bench/profile.sh
 bench-instructions: ## count their instructions, which a busy machine does not change (needs valgrind); VARIANTS="stock inside"
 	@PROGRAMS="$(PROGRAMS)" VARIANTS="$(VARIANTS)" scripts/bench/instructions.sh
 bench: ## measure the Ruby workloads against the goals; PROGRAMS="splay strings" BLOCKS=20 VARIANTS="stock ashlar"

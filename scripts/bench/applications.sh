@@ -42,7 +42,7 @@ if [[ -z ${APP-} ]]; then
   refuse_unknown variant VARIANTS "${asked_variants[@]}"
 fi
 # shellcheck disable=SC2034 # setup.sh
-inside=yes
+measured="stock ashlar inside"
 # shellcheck source=scripts/bench/setup.sh
 . "$here/setup.sh"
 # shellcheck source=scripts/bench/measure.sh

@@ -5,7 +5,7 @@
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 # shellcheck disable=SC2034 # setup.sh
-inside=yes
+measured="stock default ashlar inside"
 # shellcheck source=scripts/ruby/messages.sh
 . "$here/../ruby/messages.sh"
 trap - ERR # what is run here says itself what was wrong

@@ -17,7 +17,7 @@ begin_folder() {
   mkdir -p "$folder/packages" "$gems"
   : >"$folder.log"
   APT_STATE=$CACHE/apt
-  export CACHE PINS TARBALLS SOURCE_LOG APT_STATE SUITE folder gems RUBY RUBY_SOURCE
+  export CACHE PINS TARBALLS SOURCE_LOG APT_STATE SUITE folder gems RUBY_STOCK RUBY_SOURCE
   # shellcheck disable=SC2046
   export -f $(compgen -A function)
 }
@@ -114,7 +114,7 @@ compile_native() {
   local home=$gems/gems/$1 extension=$2
   shift 2
   cd "$home/ext/$extension" || return
-  GEM_HOME=$gems GEM_PATH=$gems "$RUBY" extconf.rb "$@"
+  GEM_HOME=$gems GEM_PATH=$gems "$RUBY_STOCK" extconf.rb "$@"
   make "-j$(nproc)"
   make install "sitearchdir=$home/lib" "sitelibdir=$home/lib"
 }

@@ -9,7 +9,7 @@ here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 trap - ERR # what is run here says itself what was wrong
 unset VARIANTS RUBYLIB
 # shellcheck disable=SC2034 # for setup.sh
-inside=only
+measured="stock inside"
 # shellcheck source=scripts/bench/setup.sh
 . "$here/setup.sh"
 # shellcheck source=scripts/bench/bundled-gems.sh

@@ -7,19 +7,8 @@
 
 counted=$(mktemp -d)
 trap 'rm -rf "$counted"' EXIT
-read -ra asked_programs <<<"${PROGRAMS-}"
-
-# refuse_unknown_programs: fails with one line if PROGRAMS has a name that is none of `programs`.
-refuse_unknown_programs() {
-  local name known
-  known=$(programs | cut -d'|' -f1 | paste -sd' ')
-  for name in "${asked_programs[@]}"; do
-    [[ " $known " == *" $name "* ]] || {
-      echo "${0##*/}: PROGRAMS has '$name', which is none of the programs; there are $known." >&2
-      exit 2
-    }
-  done
-}
+# shellcheck source=scripts/bench/programs.sh
+. "$(dirname "${BASH_SOURCE[0]}")/programs.sh"
 
 # counted_run VARIANT WORD...: the instructions of one run that printed what the first variant printed.
 counted_run() {
@@ -59,7 +48,7 @@ print_table() {
   done
   printf '%s\n%s\n' "$header" "$rule"
   programs | while IFS='|' read -r name small large; do
-    ((!${#asked_programs[@]})) || [[ " ${asked_programs[*]} " == *" $name "* ]] || continue
+    is_asked_for "$name" || continue
     base=$(millions "$first" "$small" "$large") || exit 1
     row="| $name | $base |"
     for variant in "${variants[@]:1}"; do

@@ -32,22 +32,18 @@ LIST
 . "$here/instruction-table.sh"
 refuse_unknown_programs
 VARIANTS=${VARIANTS:-stock default ashlar inside}
-inside=()
-[[ " $VARIANTS " != *' inside '* ]] || inside=(--inside)
-exports=$("$here/../ruby/env.sh" "${inside[@]}")
+# shellcheck source=scripts/bench/variants.sh
+. "$here/variants.sh"
+exports=$("$here/../ruby/env.sh" "$(rubies_of "$VARIANTS")")
 eval "$exports"
 unset RUBY_GC_LIBRARY RUBYOPT LD_PRELOAD
 cd "$here/../../workloads/ruby"
 
 # count VARIANT COMMAND...
 count() {
-  local variant=$1 ruby=$RUBY library=$1
+  local variant=$1 ruby library
   shift
-  case $variant in
-    stock) ruby=$RUBY_STOCK library= ;;
-    inside) ruby=$RUBY_INSIDE library= ;;
-    ashlar) library=$ASHLAR_GC_LIBRARY ;;
-  esac
+  choose_ruby "$variant"
   RUBY_GC_LIBRARY=$library ASHLAR_INCREMENTAL=0 ASHLAR_THREADS=1 \
     valgrind --tool=cachegrind --cache-sim=no --cachegrind-out-file=/dev/null \
     --log-file="$counted/log" "$ruby" "$@" >"$counted/answer" || {

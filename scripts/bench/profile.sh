@@ -1,40 +1,15 @@
 #!/usr/bin/env bash
-# Where the time of the benchmark's programs goes: the share of samples in the collector, in
-# libc's malloc and in the kernel, on each kind of Ruby. What is left is the interpreter,
-# which no collector can make faster. Environment:
+# Where the time of the benchmark's programs goes: the share of samples in the collector (allocating cells, marking,
+# sweeping, write barriers), in malloc (libc's, or Ashlar's payloads) and in the kernel, on each kind of Ruby. What is left is
+# the interpreter, which no collector can make faster. Environment:
 #   PROGRAMS   names from workloads/ruby/bench.toml, blanks between; all unless given
+#   VARIANTS   stock, default, ashlar (this clone's library) or inside (this clone's Ruby with Ashlar inside); "stock inside"
+#              unless given
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 command -v perf >/dev/null || {
   echo "profile.sh: needs perf (Debian: apt-get install linux-perf)" >&2
   exit 2
-}
-# shellcheck source=scripts/bench/setup.sh
-. "$here/setup.sh"
-samples=$(mktemp)
-said=$(mktemp)
-trap 'rm -f "$samples" "$said"' EXIT
-
-# What the collector runs inside Ruby's own executable.
-in_ruby='gc_|rb_gc|obj_free|newobj|heap_page|rgengc|objspace'
-in_libc='malloc|free|calloc|realloc|unlink_chunk|sysmalloc|systrim|sysdealloc|munmap_chunk|mremap_chunk|alloc_perturb'
-
-# shares COMMAND...: "collector malloc kernel" in percent of the samples of a run.
-shares() {
-  (cd "$clone/workloads/ruby" && perf record --quiet --output "$samples" "$@" >/dev/null 2>"$said") || {
-    echo "profile.sh: perf could not record '$*': $(tail -n 1 "$said")" >&2
-    return 1
-  }
-  perf report --input "$samples" --sort dso,sym --stdio --quiet 2>/dev/null |
-    awk -v in_ruby="$in_ruby" -v in_libc="$in_libc" '
-      $1 ~ /%$/ {
-        share = $1 + 0
-        if ($2 ~ /librubygc/) collector += share
-        else if ($2 ~ /^libc/ && $4 ~ in_libc) malloc += share
-        else if ($2 ~ /kernel/) kernel += share
-        else if ($2 == "ruby" && $4 ~ in_ruby) collector += share
-      }
-      END { printf "%.1f %.1f %.1f", collector, malloc, kernel }'
 }
 
 # programs: a line "name|arguments" for each program of the benchmark.
@@ -47,17 +22,50 @@ programs() {
       for (field = 4; field <= NF; field += 2) line = line $field " "
       print line
       program = 0
-    }' "$clone/workloads/ruby/bench.toml"
+    }' "$here/../../workloads/ruby/bench.toml"
 }
 
-echo "| program | stock: collector, malloc, kernel | default: collector, malloc, kernel | Ashlar: collector, malloc, kernel | a free collector / default |"
-echo "| --- | ---: | ---: | ---: | ---: |"
+# shellcheck source=scripts/bench/programs.sh
+. "$here/programs.sh"
+refuse_unknown_programs
+# shellcheck disable=SC2034 # setup.sh
+measured="stock inside"
+# shellcheck source=scripts/bench/setup.sh
+. "$here/setup.sh"
+# shellcheck source=scripts/bench/bundled-gems.sh
+. "$here/bundled-gems.sh"
+unset RUBYLIB
+use_bundled_gems rdoc racc
+read -ra variants <<<"${VARIANTS:-$measured}"
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+cd "$clone/workloads/ruby"
+
+# shares VARIANT WORD...: "collector malloc kernel" in percent of the samples of a run.
+shares() {
+  local ruby library
+  choose_ruby "$1"
+  shift
+  RUBY_GC_LIBRARY=$library perf record --quiet --output "$scratch/samples" "$ruby" "$@" >"$scratch/answer" 2>"$scratch/said" || {
+    echo "profile.sh: perf could not record '$*': $(tail -n 1 "$scratch/said")" >&2
+    return 1
+  }
+  perf report --input "$scratch/samples" --sort dso,sym --stdio --quiet 2>/dev/null | awk -f "$here/shares.awk"
+}
+
+header='| program |' rule='| --- |'
+for variant in "${variants[@]}"; do
+  header+=" $variant: collector, malloc, kernel |" rule+=' ---: |'
+done
+printf '%s a free collector / %s |\n%s ---: |\n' "$header" "${variants[0]}" "$rule"
 programs | while IFS='|' read -r name arguments; do
-  [[ -z ${PROGRAMS-} || " $PROGRAMS " == *" $name "* ]] || continue
-  read -ra command <<<"$arguments"
-  stock=$(shares "$RUBY_STOCK" "${command[@]}")
-  default=$(RUBY_GC_LIBRARY=default shares "$RUBY" "${command[@]}")
-  ashlar=$(RUBY_GC_LIBRARY=$ASHLAR_GC_LIBRARY shares "$RUBY" "${command[@]}")
-  floor=$(awk '{ printf "%.2f", 1 - ($1 + $2) / 100 }' <<<"$default")
-  echo "| $name | ${stock// / %, } % | ${default// / %, } % | ${ashlar// / %, } % | $floor |"
+  is_asked_for "$name" || continue
+  read -ra words <<<"$arguments"
+  row="| $name |" least=
+  for variant in "${variants[@]}"; do
+    own=$(shares "$variant" "${words[@]}")
+    row+=" ${own// / %, } % |"
+    : "${least:=$(awk '{ printf "%.2f", 1 - ($1 + $2) / 100 }' <<<"$own")}"
+  done
+  echo "$row $least |"
 done

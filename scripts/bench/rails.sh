@@ -68,7 +68,7 @@ rails_from_rubygems() {
     rm -rf "$folder"
     mkdir -p "$folder"
     cp "$application/Gemfile" "$folder/"
-    bundle_install "$RUBY" "$folder/Gemfile" "$folder/gems" 'Rails: bundle install' ||
+    bundle_install "$RUBY_STOCK" "$folder/Gemfile" "$folder/gems" 'Rails: bundle install' ||
       fail "RubyGems could not give what ${application#"$CLONE"/}/Gemfile names (the log is $folder/gems.log)." \
         'On Debian, RAILS_FROM=debian takes the packages of Debian instead.'
     touch "$folder/finished"
@@ -76,7 +76,7 @@ rails_from_rubygems() {
   RAILS_GEM_PATH=$(echo "$folder"/gems/ruby/*) RAILS_RUBYLIB='' RAILS_GEMFILE=$folder/Gemfile RAILS_SERVER=puma
 }
 
-ensure_rubies
+ensure_stock
 from=${RAILS_FROM-}
 [[ $from ]] || { is_debian && from=debian || from=rubygems; }
 case $from in

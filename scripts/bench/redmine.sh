@@ -26,7 +26,7 @@ redmine=$CLONE/workloads/applications/redmine
 is_debian || fail "Redmine comes from Debian's packages, and this is not Debian; leave its programs out (PROGRAMS=)."
 rails=$(RAILS_FROM=debian "$here/rails.sh")
 eval "$rails"
-ensure_rubies
+ensure_stock
 made_of=$(cat "$redmine"/config/* | digest8)-r$REDMINE_RECIPE
 folder=$CACHE/applications/redmine-debian-$SOURCE_ID-$made_of
 gems=$folder/gems

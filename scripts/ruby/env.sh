@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
 # Prints shell exports for the Rubies and the collector library, building what is missing:
 #   eval "$(make -s env)"
-#   eval "$(scripts/ruby/env.sh)"                 without the Ruby with Ashlar inside
+#   eval "$(scripts/ruby/env.sh --modular)"       without the Ruby with Ashlar inside; also what no argument says
 #   eval "$(scripts/ruby/env.sh --no-library)"    only the Rubies that have nothing of ours
 #   eval "$(scripts/ruby/env.sh --only-inside)"   without the modular Ruby, whose making takes minutes, and the library
+#   eval "$(scripts/ruby/env.sh --only-stock)"    the stock one alone
 # RUBY                the modular Ruby; RUBY_GC_LIBRARY=ashlar makes it run on Ashlar
 # RUBY_STOCK          the same version built without modular collectors
 # RUBY_INSIDE         the same version with this clone's Ashlar inside
@@ -25,11 +26,11 @@ here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 . "$here/inside.sh"
 
 case ${1-} in
-  '' | --inside | --only-inside | --no-library) ;;
-  *) fail "unknown argument '$1'; env.sh takes --inside, --only-inside, --no-library or nothing." ;;
+  '' | --modular | --inside | --only-inside | --only-stock | --no-library) ;;
+  *) fail "unknown argument '$1'; env.sh takes --modular, --inside, --only-inside, --only-stock, --no-library or nothing." ;;
 esac
 names=(RUBY_STOCK RUBY_SOURCE)
-if [[ ${1-} == --only-inside ]]; then
+if [[ ${1-} == --only-* ]]; then
   ensure_stock
 else
   ensure_rubies

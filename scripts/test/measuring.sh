@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # What the scripts that measure (scripts/bench) promise: a program that fails, or that prints something else on one of the
-# variants, is in no table of instructions; two measurements of a clone do not mix; and what was measured before is kept.
+# variants, is in no table of instructions; a Ruby that no variant names is not made; two measurements of a clone do not mix; and
+# what was measured before is kept.
 # Nothing is measured: valgrind, the lab and what they run are stand-ins in a clone of their own.
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -44,7 +45,8 @@ program built/ashlar/bin/mruby second
 program build/native/malloc/native first
 program build/native/ashlar/native second
 stand_in scripts/ruby/env.sh <<E2
-echo "export RUBY=none RUBY_STOCK=$work/bin/stock RUBY_INSIDE=$work/bin/inside ASHLAR_GC_LIBRARY=none"
+echo "\$@" >"$work/rubies"
+echo "export RUBY=$work/bin/inside RUBY_STOCK=$work/bin/stock RUBY_INSIDE=$work/bin/inside ASHLAR_GC_LIBRARY=none"
 E2
 stand_in scripts/mruby/build.sh <<E2
 echo "$work/built/\$1"
@@ -83,6 +85,15 @@ tries() {
   claims "$1: a program that there is not is refused in one line" 2 "PROGRAMS has 'typo'" $'\n'
 }
 tries instructions.sh 'stock inside' cpu '| cpu | 5 | 5 | 1.000 |'
+# makes ARGUMENT VARIANTS: what env.sh is told for them.
+makes() {
+  run instructions.sh "VARIANTS=$2" PROGRAMS=cpu
+  answer=$(<"$work/rubies") claims "the Rubies of VARIANTS='$2', and no other, are made" 0 "$1"
+}
+makes --only-stock stock
+makes --only-inside 'stock inside'
+makes --modular 'stock default ashlar'
+makes --inside 'ashlar inside'
 tries native-instructions.sh 'glibc ashlar' lists '| lists | 500 | 500 | 1.000 |'
 tries 'mruby.sh --instructions' '' json '| json | 18 | 18 | 1.000 |'
 
