@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Where the time of the benchmark's programs goes: the share of samples in the collector (allocating cells, marking,
 # sweeping, write barriers), in malloc (libc's, or Ashlar's payloads) and in the kernel, on each kind of Ruby. What is left is
-# the interpreter, which no collector can make faster. Environment:
+# the interpreter, which no collector can make faster, and the part of allocating that is inlined into it. Environment:
 #   PROGRAMS   names from workloads/ruby/bench.toml, blanks between; all unless given
 #   VARIANTS   stock, default, ashlar (this clone's library) or inside (this clone's Ruby with Ashlar inside); "stock inside"
 #              unless given
