@@ -139,6 +139,9 @@ impl Ruby {
         let object = Object::new(cell);
         let keeps_form = now.is_pinned(cell) || keeps_buffer(object);
         if !object.has_generic_variables() {
+            if object.is_small_hash() {
+                return update_small_hash(object, now);
+            }
             if let Some(values) = self.values_in(object, keeps_form) {
                 update_values(now, values);
                 update_value(now, object.address() + KLASS);
@@ -163,7 +166,6 @@ impl Ruby {
             T_OBJECT if object.keeps_variables() || keeps_form => {
                 Some([self.variables(object), none])
             }
-            T_HASH if !object.has(RHASH_ST_TABLE_FLAG) => Some(object.small_hash_values()),
             T_STRUCT => Some([object.members(), none]),
             T_RATIONAL | T_COMPLEX => Some([object.two_parts(), none]),
             T_FLOAT | T_BIGNUM => Some([none, none]),
@@ -226,6 +228,15 @@ fn update_values(now: Forwarding<'_>, values: [Values; 2]) {
     for values in values {
         each_value(values, |place| update_value(now, place));
     }
+}
+
+#[inline(always)]
+fn update_small_hash(hash: Object, now: Forwarding<'_>) {
+    for pair in hash.small_hash_pairs() {
+        each_value(pair, |place| update_value(now, place));
+    }
+    update_value(now, hash.hash_default());
+    update_value(now, hash.address() + KLASS);
 }
 
 /// Rewrites the value at `place`, and touches its page only when it changes.

@@ -252,12 +252,12 @@ fn trace_shared_string(root: Value, tracer: &mut impl Trace) {
 
 #[inline(always)]
 fn trace_hash(object: Object, tracer: &mut impl Trace) {
-    if !object.has(RHASH_ST_TABLE_FLAG) {
-        let [pairs, default] = object.small_hash_values();
-        mark_values(tracer, pairs);
-        return mark_values(tracer, default);
-    }
     mark_value(tracer, object.word(HASH_DEFAULT));
+    if object.is_small_hash() {
+        return object
+            .small_hash_pairs()
+            .for_each(|pair| mark_values(tracer, pair));
+    }
     let (start, bound) = (object.word(HASH_ST_START), object.word(HASH_ST_BOUND));
     // Entries move only downwards, into the places of deleted ones: they are kept in insertion
     // order.

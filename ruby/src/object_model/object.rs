@@ -10,7 +10,7 @@ use super::version::Count;
 use crate::layout::*;
 use crate::ruby_calls::{cell, is_object, Value};
 
-/// `Qundef`: what a dead weak reference becomes.
+/// `Qundef`: what a dead weak reference becomes, and the key of a deleted entry of a small hash.
 pub(super) const UNDEFINED: Value = 0x24;
 
 /// The words of one object.
@@ -153,20 +153,28 @@ impl Object {
         }
     }
 
-    /// The keys and values of a small hash, and its default.
     #[inline(always)]
-    pub(crate) fn small_hash_values(self) -> [Values; 2] {
+    pub(crate) fn is_small_hash(self) -> bool {
+        self.kind() == T_HASH && !self.has(RHASH_ST_TABLE_FLAG)
+    }
+
+    /// Key and value of each entry of a small hash. Ruby makes the key of a deleted entry
+    /// undefined and leaves its value, which nobody keeps alive: that place is none of them.
+    #[inline(always)]
+    pub(crate) fn small_hash_pairs(self) -> impl Iterator<Item = Values> {
         let bound = (self.flags >> HASH_AR_BOUND_SHIFT) & HASH_AR_BOUND_MASK;
-        [
-            Values {
-                first: self.address + HASH_AR_PAIRS,
-                count: 2 * bound,
-            },
-            Values {
-                first: self.address + HASH_DEFAULT,
-                count: 1,
-            },
-        ]
+        let pairs = (0..bound).map(move |index| Values {
+            first: self.address + HASH_AR_PAIRS + index * 2 * size_of::<Value>(),
+            count: 2,
+        });
+        // SAFETY: the places are those of a live object, below the bound.
+        pairs.filter(|pair| unsafe { (pair.first as *const Value).read() } != UNDEFINED)
+    }
+
+    /// The place of a hash's default.
+    #[inline(always)]
+    pub(crate) fn hash_default(self) -> usize {
+        self.address + HASH_DEFAULT
     }
 
     /// The largest number of variables that objects of this object's class have had.
