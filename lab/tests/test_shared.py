@@ -564,6 +564,52 @@ def test_a_worker_s_worker_is_compared_with_it_and_a_program_of_another_kind_is_
     assert len(told["warnings"]) == 1 and re.match(r"1 process is left out: process \d+ \(sleep\) has no heap of Ashlar's", told["warnings"][0])
 
 
+REFORKED = """\
+syscall(RUBY_PLATFORM.start_with?("aarch64") ? 167 : 157, 36, 1, 0, 0, 0) # prctl: the children of what has ended become this process's
+$stdout.sync = true
+template = fork do
+  kept = Array.new(50_000) { |i| "made by the template #{i}" }
+  4.times { GC.start }
+  Process.wait(fork { fork { kept.each { |text| text.setbyte(0, 77) }; puts Process.pid; sleep }; exit! })
+  STDIN.read if ARGV == ["stay"]
+  exit!
+end
+puts template
+Process.wait(template) unless ARGV == ["stay"]
+puts "ready"
+sleep
+"""
+
+
+def reforked(start, *arguments):
+    """A program whose template has forked a worker that is now a child of the program itself, as Pitchfork does; the numbers of all three."""
+    program, first = start(REFORKED, *arguments)
+    said = [first, *(program.stdout.readline().strip() for _ in range(2))]
+    template, worker = (int(word) for word in said if word.isdecimal())
+    assert "ready" in said and Path(f"/proc/{worker}/stat").read_text().split()[3] == str(program.pid)
+    return program.pid, template, worker
+
+
+def test_a_worker_that_was_forked_twice_is_compared_with_the_process_that_it_is_a_copy_of(ashlar, start):
+    program, template, worker = reforked(start, "stay")
+    told = json.loads(ashlar("shared", program, "--form", "json", "--output", "-").stdout)
+    members = told["processes"]
+    assert [(m["pid"], m["parent"]) for m in members] == [(program, None), (template, program), (worker, template)] and told["warnings"] == []
+    assert members[2]["written"]["types"]["strings"] >= 50_000 > members[1]["written"]["types"].get("strings", 0)
+    alone = ashlar("shared", worker).stdout
+    assert f"process {worker} was forked by {template} (ruby), which this leaves out; ashlar shared {program} compares both" in alone
+
+
+def test_a_worker_whose_forker_has_ended_is_not_compared_with_another_process(ashlar, start):
+    program, template, worker = reforked(start)
+    assert not Path(f"/proc/{template}").exists()
+    told = json.loads(ashlar("shared", program, "--form", "json", "--output", "-").stdout)
+    # The program forked what has ended, so it is the nearest that is left.
+    assert [(m["pid"], m["parent"]) for m in told["processes"]] == [(program, None), (worker, program)]
+    alone = ashlar("shared", worker).stdout
+    assert f"process {worker} was forked by {program} (ruby), which this leaves out" in alone
+
+
 def test_a_page_has_the_name_that_was_asked_for_with_its_ending_once(ashlar, start, tmp_path):
     program, _ = start('puts "ready"; $stdout.flush; sleep')
     for output, written in [("one", "one.html"), ("two.html", "two.html"), ("v1.2", "v1.2.html"), (None, f"shared-{program.pid}.html")]:

@@ -91,6 +91,13 @@ pub(crate) fn show_region(shared: &Shared) {
     // that it is not in the region, whichever of the words it sees.
     unsafe { addr_of_mut!(TABLES).write(shared.space().region().tables()) };
     OUTLINE.set(shared.space().region());
+    show_process();
+}
+
+/// Shows other processes which one this is, and which one it was forked from. Called again by the
+/// only thread of a child.
+pub(crate) fn show_process() {
+    OUTLINE.set_process(std::process::id());
 }
 
 /// Shows the heap's stage to the shim, before there is an object.

@@ -55,6 +55,21 @@ claim "an ELF note leads to the outline of the heap, in a forked child as well",
   RUBY
 end
 
+claim "the outline names the process and those that it was forked from, nearest first", only: "ashlar" do
+  ruby_ok OUTLINES + <<~'RUBY'
+    def lineage = memory(outlines[0] + 268, 32).unpack("L<8").take_while(&:positive?)
+    first = Process.pid
+    abort "#{lineage}" unless lineage == [first]
+    Process.wait(fork do
+      second = Process.pid
+      Process.wait(fork { exit!(lineage == [Process.pid, second, first]) })
+      exit!($?.success? && lineage == [second, first])
+    end)
+    abort "child #{$?}" unless $?.success? && lineage == [first]
+    puts "ok"
+  RUBY
+end
+
 claim "another note says where a class has its name, and what is above a singleton class", only: "ashlar" do
   ruby_ok OUTLINES + <<~'RUBY'
     class Account; end

@@ -1,11 +1,12 @@
 //! What another process has to know of a heap to read it from outside: where the region and
 //! its tables are, and what their bytes mean.
 //!
-//! A VM keeps an [`Outline`] in memory that can be found without its help. It is written once,
-//! when the region is reserved; tables never move, so a forked child's copy is right as well.
+//! A VM keeps an [`Outline`] in memory that can be found without its help. What it says of the
+//! region is written once, when that is reserved; tables never move, so a forked child's copy is
+//! right as well. A child adds itself to the lineage.
 
 use std::mem::offset_of;
-use std::sync::atomic::{AtomicUsize, Ordering::Release};
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering::Relaxed, Ordering::Release};
 
 use crate::layout::arena::ARENA_COUNT;
 use crate::layout::block::Block;
@@ -17,8 +18,11 @@ use crate::layout::width::{WIDTHS, WIDTH_COUNT};
 use crate::layout::{BLOCK_BYTES, STATE_GRANULE_BYTES};
 
 /// The version of this format. It must be raised by whoever changes what [`Outline`] holds, or
-/// the meaning of the bytes that it points to.
+/// the meaning of the bytes that it points to. What is added at its end makes it longer instead.
 pub const VERSION: u32 = 1;
+
+/// How many processes a lineage names: the process itself, and those before it.
+const LINEAGE: usize = 8;
 
 /// Where a region and its tables are, and what their layout is.
 #[derive(Debug)]
@@ -40,6 +44,9 @@ pub struct Outline {
     widths: [u16; WIDTH_COUNT],
     /// Bytes of pieces of each class.
     classes: [u16; CLASS_COUNT],
+    /// The number of this process, then of the one that it was forked from, and so on; 0 behind
+    /// the last one. The system forgets who forked whom when that process ends.
+    lineage: [AtomicU32; LINEAGE],
 }
 
 impl Outline {
@@ -71,6 +78,7 @@ impl Outline {
             ],
             widths: WIDTHS,
             classes: CLASSES,
+            lineage: [const { AtomicU32::new(0) }; LINEAGE],
         }
     }
 
@@ -84,6 +92,21 @@ impl Outline {
         self.blocks.store(blocks, Release);
         self.start.store(region.start(), Release);
     }
+
+    /// Says which process this is. Another one that the lineage begins with has forked it. Called
+    /// by the only thread of a process, or by the one that reserves the region. The process's own
+    /// number is stored last: until then a reader finds one that is not this process's.
+    pub fn set_process(&self, number: u32) {
+        let [own, forkers @ ..] = &self.lineage;
+        let mut forker = own.load(Relaxed);
+        if forker == number {
+            return;
+        }
+        for place in forkers {
+            forker = place.swap(forker, Relaxed);
+        }
+        own.store(number, Release);
+    }
 }
 
 #[cfg(test)]
@@ -93,7 +116,6 @@ mod tests {
     use crate::layout::width::WidthIndex;
     use crate::os;
     use crate::space::Space;
-    use std::sync::atomic::Ordering::Relaxed;
 
     /// The byte or word at an address of a table.
     fn read<T: Copy>(address: usize) -> T {
@@ -137,5 +159,19 @@ mod tests {
         assert_eq!(read::<usize>(at(12)), 0x1234_5678);
         assert_eq!(read::<u32>(at(13)), 18);
         entry.reset();
+    }
+
+    #[test]
+    fn a_lineage_has_the_latest_processes_nearest_first_and_each_once() {
+        let outline = Outline::none();
+        let lineage = || outline.lineage.each_ref().map(|place| place.load(Relaxed));
+        for number in [10, 11, 11, 12] {
+            outline.set_process(number);
+        }
+        assert_eq!(lineage(), [12, 11, 10, 0, 0, 0, 0, 0]);
+        for number in 13..20 {
+            outline.set_process(number);
+        }
+        assert_eq!(lineage(), [19, 18, 17, 16, 15, 14, 13, 12]);
     }
 }

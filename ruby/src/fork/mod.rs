@@ -14,12 +14,14 @@
 //! | collecting, moving, sweeping, the tracer, the length of a pause | as they are: Ruby forks with the VM lock and all Ractors stopped, in the middle of none of them. A child that was forked without the VM lock may have them half done for ever; it may only call `exec`, and never collects |
 //! | free cells and free pieces of the parent's blocks | left alone, because their pages are shared ([`ashlar_heap::Heap::inherit`]); the thread that forks gives back what its cache has before the fork |
 //! | the code cache: code that waits to be written | left to the parent |
+//! | the numbers of this process and of those that it was forked from | its own is added ([`inlined::show_process`]) |
 //! | options, knobs, pacing, counters of collections | as they are, but for the bytes until a collection is due, and what has been warned of |
 
 pub(crate) mod locks;
 
 use crate::code_cache;
 use crate::heap_profile;
+use crate::inlined;
 use crate::lock::Held;
 use crate::payloads::thread_caches;
 use crate::ruby_calls::Value;
@@ -43,6 +45,7 @@ extern "C" fn ashlar_after_fork_in_fork() {
 }
 
 fn forget_what_parent_had() {
+    inlined::show_process();
     heap_profile::begin_in_child();
     let mut caches = thread_caches::lock();
     caches.keep_own_in_child();

@@ -14,6 +14,7 @@ TABLE_NAMES = ("states of cells", "kinds of blocks", "descriptors of blocks")
 _HEAP, _RUBY, _TYPE = b"Ashlar.heap\0", b"Ashlar.ruby\0", 1
 _WIDTHS, _CLASSES = 24, 58
 _FORM = struct.Struct(f"<II5Q14I{_WIDTHS}H{_CLASSES}H")
+_LINEAGE = struct.Struct("<8I")  # behind the form
 _RUBY_FORM = struct.Struct("<8I")
 _PT_LOAD, _PT_NOTE = 1, 4
 _NOTE_BYTES_MAX = 1 << 16
@@ -35,7 +36,8 @@ class Ruby(NamedTuple):
 
 
 class Outline(NamedTuple):
-    """Addresses of a heap and its tables, and their layout, as the note's outline has them. Two fields are read of a block's descriptor, at these places."""
+    """Addresses of a heap and its tables, and their layout, as the note's outline has them. Two fields are read of a block's descriptor, at these places.
+    `lineage` is the address of the processes' numbers, 0 where the outline has none."""
 
     start: int
     reserved_bytes: int
@@ -59,6 +61,7 @@ class Outline(NamedTuple):
     widths: tuple[int, ...]
     classes: tuple[int, ...]
     ruby: Ruby | None = None
+    lineage: int = 0
 
     def element_bytes(self, kind: int) -> tuple[str, int]:
         """What a block of this kind holds, `cells`, `payloads`, `caches of code`, `large` or `empty`, and how many bytes each has."""
@@ -83,12 +86,20 @@ def find(process: Process) -> Outline:
     for mapping in process.mappings:
         if mapping.offset == 0 and mapping.path.startswith("/") and mapping.permissions[0] == "r":
             for address, ruby in noted(process.read, mapping.start):
-                outline = parse(process.read(address, _FORM.size), f"process {process.pid}", ruby)
+                outline = parse(process.read(address, _FORM.size), f"process {process.pid}", ruby, address)
                 found, empty = found or outline, empty or outline is None
     if found is None:
         why = "has a heap of Ashlar's that is not in use" if empty else "has no heap of Ashlar's, or an Ashlar too old to say where it is"
         raise BadInput(f"process {process.pid} ({process.name}) {why}; start its Ruby on this Ashlar")
     return found
+
+
+def forkers(process: Process, outline: Outline) -> list[int] | None:
+    """The numbers of the processes that this one was forked from, nearest first, as the processes themselves call each other. None where it does not
+    say."""
+    content = process.read(outline.lineage, _LINEAGE.size) if outline.lineage else b""
+    own, *others = _LINEAGE.unpack(content) if len(content) == _LINEAGE.size else (0,)
+    return [number for number in others if number] if own == process.own_number else None
 
 
 def noted(read, start: int) -> list[tuple[int, Ruby | None]]:
@@ -125,8 +136,8 @@ def _in_notes(start: int, content: bytes, align: int) -> list[tuple[bytes, int, 
     return found
 
 
-def parse(content: bytes, source: str, ruby: Ruby | None = None) -> Outline | None:
-    """None of a heap that has not been reserved."""
+def parse(content: bytes, source: str, ruby: Ruby | None = None, address: int = 0) -> Outline | None:
+    """None of a heap that has not been reserved. `address` is where the outline is."""
     version, size = struct.unpack_from("<II", content) if len(content) >= 8 else (0, 0)
     if version != VERSION:
         raise BadInput(f"{source} has version {version} of the heap's outline, and this ashlar reads version {VERSION}; "
@@ -134,7 +145,8 @@ def parse(content: bytes, source: str, ruby: Ruby | None = None) -> Outline | No
     if size < _FORM.size or len(content) < _FORM.size:
         raise BadInput(f"the heap's outline of {source} is damaged: it has {len(content)} bytes in place of {_FORM.size}; look at what runs there")
     fields = _FORM.unpack_from(content)[2:]
-    o = Outline(*fields[:-_WIDTHS - _CLASSES], fields[-_WIDTHS - _CLASSES:-_CLASSES], fields[-_CLASSES:], ruby)
+    lineage = address + _FORM.size if address and size >= _FORM.size + _LINEAGE.size else 0
+    o = Outline(*fields[:-_WIDTHS - _CLASSES], fields[-_WIDTHS - _CLASSES:-_CLASSES], fields[-_CLASSES:], ruby, lineage)
     if (o.width_count, o.class_count) != (_WIDTHS, _CLASSES) or not o.block_bytes or not o.granule_bytes or not all(o.widths) or not all(o.classes):
         raise BadInput(f"the heap's outline of {source} is damaged: {o.width_count} widths and {o.class_count} classes; look at what runs there")
     if not o.start:

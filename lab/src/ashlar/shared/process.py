@@ -40,11 +40,15 @@ reading = partial(processes.reading, what="the memory of process", gone="give th
 
 
 class Process:
-    """One process. Opening it needs the right to trace it; what goes wrong later is that it has ended."""
+    """One process. Opening it needs the right to trace it; what goes wrong later is that it has ended.
+
+    `own_number` is what it calls itself, another number than ours for it in a container that numbers its own processes. `started` is when it began, in
+    ticks since the machine's start."""
 
     def __init__(self, pid: int):
         self.pid, self.name = pid, processes.name_of(pid)
         with reading(pid):
+            self.own_number, self.started = _own_number(pid), _started(pid)
             self._memory = os.open(f"/proc/{pid}/mem", os.O_RDONLY | os.O_CLOEXEC)
             self._pagemap = os.open(f"/proc/{pid}/pagemap", os.O_RDONLY | os.O_CLOEXEC)
 
@@ -113,6 +117,16 @@ class Process:
     def close(self) -> None:
         os.close(self._memory)
         os.close(self._pagemap)
+
+
+def _own_number(pid: int) -> int:
+    return int(processes.status(pid).get("NSpid", str(pid)).split()[-1])
+
+
+def _started(pid: int) -> int:
+    if not (told := processes.stat(pid)):
+        raise ProcessLookupError
+    return told.started
 
 
 def mappings(content: bytes) -> list[Mapping]:

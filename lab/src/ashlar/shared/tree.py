@@ -8,6 +8,7 @@ from ashlar.errors import BadInput
 from ashlar.shared import heap, kinds, outline, process, written
 from ashlar.shared.heap import Heap
 from ashlar.shared.kinds import Amount
+from ashlar.shared.outline import Outline
 from ashlar.shared.process import Process
 from ashlar.shared.written import Written
 
@@ -39,34 +40,62 @@ class Findings:
         return [m for m in self.members if m.parent is not None]
 
 
+@dataclass(frozen=True, eq=False)
+class _Found:
+    """A process that has a heap. `said` are the numbers of those that it was forked from, nearest first, where the heap says so."""
+
+    process: Process
+    outline: Outline
+    said: list[int] | None
+    parent: int
+
+    def may_be_forked_by(self, other: Process, place: Outline) -> bool:
+        """Forks have their heap at the same place. A number may have been given to a younger process."""
+        return place == self.outline and other.started <= self.process.started and other.pid != self.process.pid
+
+
 def look(pid: int) -> Findings:
     """Raises BadInput where no process of the tree has a heap that may be read."""
-    heaps: dict[int, Heap] = {}
     parents = process.tree(pid)
-    members, warnings, problems = [], [], []
+    members: list[Member] = []
+    heaps: dict[int, Heap] = {}
     with contextlib.ExitStack() as opened:
-        for one in parents:
+        found, problems = _open(parents, opened)
+        forkers = {one: _forker(one, found, parents) for one in found}
+        for one in sorted(found, key=lambda one: _depth(one, forkers)):
             try:
-                members.append(_member(opened.enter_context(contextlib.closing(Process(one))), heaps, parents))
+                members.append(_member(one, heaps, forkers[one]))
             except BadInput as problem:
                 problems.append(problem)
         if not members:
             raise problems[0]
-        if problems:
-            warnings.append(f"{len(problems)} process{'es are' if len(problems) > 1 else ' is'} left out: {problems[0]}")
-        warnings += _parent_outside(pid, parents[pid], heaps)
+        warnings = [f"{len(problems)} process{'es are' if len(problems) > 1 else ' is'} left out: {problems[0]}"] if problems else []
+        warnings += filter(None, (_outside(one) for one in found if not forkers[one]))
     return Findings(tuple(members), tuple(warnings))
 
 
-def _member(one: Process, heaps: dict[int, Heap], parents: dict[int, int]) -> Member:
-    place = outline.find(one)
-    forker = next((heaps[p] for p in _ancestors(one.pid, parents) if p in heaps and heaps[p].outline == place), None)
-    found = heap.read(one, place, forker)
-    amounts = {**kinds.of_heap(found), **kinds.elsewhere(one, place)}
-    differs = written.compare(forker, found) if forker else None
-    member = Member(one.pid, one.name, forker.process.pid if forker else None, one.rollup.get("Rss", 0), one.rollup.get("Pss", 0), amounts, differs)
-    heaps[one.pid] = found
-    return member
+def _open(parents: dict[int, int], opened: contextlib.ExitStack) -> tuple[list[_Found], list[BadInput]]:
+    """The processes that have a heap, and why others may not be read."""
+    found, problems = [], []
+    for pid, parent in parents.items():
+        try:
+            one = opened.enter_context(contextlib.closing(Process(pid)))
+            place = outline.find(one)
+            found.append(_Found(one, place, outline.forkers(one, place), parent))
+        except BadInput as problem:
+            problems.append(problem)
+    return found, problems
+
+
+def _forker(one: _Found, found: list[_Found], parents: dict[int, int]) -> _Found | None:
+    """The nearest process that this one shares its heap with, through forks. That need not be its parent any more. Where the heap does not say whose
+    child it was, the parents of now are asked."""
+    alike = [other for other in found if one.may_be_forked_by(other.process, other.outline)]
+    if one.said is None:
+        numbers, known = _ancestors(one.process.pid, parents), {other.process.pid: other for other in alike}
+    else:
+        numbers, known = iter(one.said), {other.process.own_number: other for other in alike}
+    return next((known[number] for number in numbers if number in known), None)
 
 
 def _ancestors(pid: int, parents: dict[int, int]) -> Iterator[int]:
@@ -74,9 +103,36 @@ def _ancestors(pid: int, parents: dict[int, int]) -> Iterator[int]:
         yield pid
 
 
-def _parent_outside(pid: int, parent: int, heaps: dict[int, Heap]) -> list[str]:
-    """Says so when the process was forked by one that was not asked for."""
-    with contextlib.suppress(BadInput), contextlib.closing(Process(parent)) as above:
-        if pid in heaps and outline.find(above) == heaps[pid].outline:
-            return [f"process {pid} was forked by {parent} ({above.name}), which this leaves out; ashlar shared {parent} compares both"]
-    return []
+def _depth(one: _Found, forkers: dict[_Found, _Found | None]) -> int:
+    """How many forks it is away from one that is known to be forked by none: a forker comes before its children."""
+    depth = 0
+    while one := forkers[one]:
+        depth += 1
+    return depth
+
+
+def _member(one: _Found, heaps: dict[int, Heap], forked_by: _Found | None) -> Member:
+    forker = heaps.get(forked_by.process.pid) if forked_by else None
+    at = one.process
+    held = heap.read(at, one.outline, forker)
+    amounts = {**kinds.of_heap(held), **kinds.elsewhere(at, one.outline)}
+    differs = written.compare(forker, held) if forker else None
+    member = Member(at.pid, at.name, forker.process.pid if forker else None, at.rollup.get("Rss", 0), at.rollup.get("Pss", 0), amounts, differs)
+    heaps[at.pid] = held
+    return member
+
+
+def _outside(one: _Found) -> str:
+    """Names the process that a member was forked from where that is not in the tree; empty for one that was not forked."""
+    pid, own_number = one.process.pid, one.process.own_number
+    for number in [one.parent] if one.said is None else one.said if own_number == pid else []:
+        with contextlib.suppress(BadInput), contextlib.closing(Process(number)) as above:
+            if one.may_be_forked_by(above, outline.find(above)):
+                return f"process {pid} was forked by {number} ({above.name}), which this leaves out{_advice(pid, number, one.parent)}"
+    return f"process {pid} was forked by one that is not among these, so there is nothing to compare it with" if one.said else ""
+
+
+def _advice(pid: int, forker: int, parent: int) -> str:
+    """Which number to give for both: a process's parent now may be another one than that which forked it."""
+    root = next((root for root in (forker, parent) if root > 1 and {pid, forker} <= process.tree(root).keys()), None)
+    return f"; ashlar shared {root} compares both" if root else ""
