@@ -669,6 +669,10 @@ unsafe impl Inspection for Ruby {
             });
         }
     }
+
+    unsafe fn marks_besides(&self, holder: Cell, child: Cell) -> bool {
+        version::marks_besides(Object::new(holder), Object::new(child))
+    }
 }
 
 #[cfg(test)]

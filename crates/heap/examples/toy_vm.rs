@@ -161,6 +161,9 @@ pub const STORES_WHILE_TRACED: usize = 2_000_000 * UNCOMMON_TAGS;
 /// barrier from then on.
 pub const UNPROTECTS_WHILE_TRACED: usize = 3_000_000 * UNCOMMON_TAGS;
 
+/// An object with this tag does not show what it refers to.
+pub const SHOWS_NOTHING: usize = 4_000_000 * UNCOMMON_TAGS + 1;
+
 /// Traces toy objects on any thread: it needs nothing but their words.
 #[derive(Clone, Copy, Debug)]
 pub struct Common;
@@ -393,7 +396,10 @@ unsafe impl Inspection for ToyVm<'_> {
     }
 
     unsafe fn visit_cell(&self, cell: Cell, visit: &mut dyn FnMut(Cell)) {
-        each_strong_reference(cell, visit);
+        // SAFETY: every toy object has a header.
+        if unsafe { word(cell, 0).read() } != SHOWS_NOTHING {
+            each_strong_reference(cell, visit);
+        }
     }
 }
 

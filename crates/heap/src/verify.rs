@@ -18,6 +18,7 @@ use crate::heap::{Heap, Stage};
 use crate::layout::block::{BlockIndex, INHERITED, NEEDS_SWEEP, OWNED};
 use crate::layout::cell_state::CellState;
 use crate::layout::region::Cell;
+use crate::mark::trace::{Trace, TraceCommon};
 use crate::pace::Scope;
 use crate::sweep::free_cells::for_each_disturbed;
 use crate::vm::{Inspection, Root, Vm};
@@ -87,6 +88,23 @@ impl<T> Pending<T> {
             return Err(Stop::OutOfMemory);
         }
         Ok(self.items.pop())
+    }
+}
+
+/// Lists what a cell is traced to.
+struct Traced(Pending<Cell>);
+
+impl Trace for Traced {
+    fn mark(&mut self, cell: Cell) {
+        self.0.push(cell);
+    }
+
+    fn pin(&mut self, cell: Cell) {
+        self.0.push(cell);
+    }
+
+    fn finds_pins(&self) -> bool {
+        false
     }
 }
 
@@ -309,7 +327,7 @@ impl<V: Vm> Heap<'_, V> {
         )))
     }
 
-    /// Everything reachable is live and not garbage.
+    /// Everything reachable is live and not garbage, and common tracing finds nothing else.
     fn verify_reachable(&self, vm: &impl Inspection) -> Result<(), Stop> {
         let mut seen = Seen::new();
         let mut grey = Pending::new();
@@ -331,10 +349,42 @@ impl<V: Vm> Heap<'_, V> {
                 format!("{cell:?} ({state:?}) is reachable from {parent:?} and dead")
             })?;
             if seen.add(cell)? {
-                let mut visit = |child| grey.push((child, Some(cell)));
+                let mut shown = Pending::new();
                 // SAFETY: the walk has found the cell live.
-                unsafe { vm.visit_cell(cell, &mut visit) };
+                unsafe { vm.visit_cell(cell, &mut |child| shown.push(child)) };
+                self.verify_tracing(vm, cell, &mut shown)?;
+                while let Some(child) = shown.pop()? {
+                    grey.push((child, Some(cell)));
+                }
             }
+        }
+        Ok(())
+    }
+
+    /// Checks that common tracing marks nothing of `cell`, a live one, but the cell itself and
+    /// what the VM has `shown`: anything else may have been freed.
+    fn verify_tracing(
+        &self,
+        vm: &impl Inspection,
+        cell: Cell,
+        shown: &mut Pending<Cell>,
+    ) -> Result<(), Stop> {
+        let mut traced = Traced(Pending::new());
+        // SAFETY: the caller says that the cell is live.
+        unsafe { self.vm().common().trace_cell(cell, &mut traced) };
+        shown.items.sort_unstable_by_key(|shown| shown.address());
+        while let Some(child) = traced.0.pop()? {
+            let place = shown
+                .items
+                .binary_search_by_key(&child.address(), |shown| shown.address());
+            let is_live = || self.region().state_of(child).is_live();
+            // SAFETY: the cell is live, and so is the child.
+            let holds = place.is_ok()
+                || child == cell
+                || is_live() && unsafe { vm.marks_besides(cell, child) };
+            ensure(holds, || {
+                format!("{cell:?} is traced to {child:?}, to which it does not refer")
+            })?;
         }
         Ok(())
     }

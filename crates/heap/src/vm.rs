@@ -141,6 +141,16 @@ pub unsafe trait Inspection {
     /// # Safety
     /// `cell` is a live cell of this VM's heap.
     unsafe fn visit_cell(&self, cell: Cell, visit: &mut dyn FnMut(Cell));
+
+    /// Whether [`Vm::common`] may mark `child` although [`Inspection::visit_cell`] does not show
+    /// it of `cell`: the VM has a weak reference to it, or another cell keeps it alive.
+    ///
+    /// # Safety
+    /// Both are live cells of this VM's heap.
+    unsafe fn marks_besides(&self, cell: Cell, child: Cell) -> bool {
+        let _ = (cell, child);
+        false
+    }
 }
 
 /// Something that is not in a cell and keeps a cell alive.

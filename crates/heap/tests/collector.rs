@@ -1959,6 +1959,22 @@ fn a_forgotten_root_is_found_by_the_verifier() {
     });
 }
 
+#[test]
+fn a_reference_that_is_traced_and_not_shown_is_found_by_the_verifier() {
+    with_program(16 * MIB, |p| {
+        let parent = p.tagged(toy_vm::SHOWS_NOTHING, plain(1));
+        p.root(parent);
+        assert_eq!(p.heap.verify(), Ok(()));
+        let child = p.object(plain(0));
+        p.store(parent, 0, child);
+        let broken = p.heap.verify().unwrap_err();
+        assert!(
+            broken.contains("is traced to") && broken.contains("to which it does not refer"),
+            "{broken}"
+        );
+    });
+}
+
 // ── Faults ──────────────────────────────────────────────────────────────────
 
 /// Blocks that are handed out only once memory has run out.

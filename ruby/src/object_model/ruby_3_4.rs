@@ -179,6 +179,11 @@ pub(super) fn kept_by(_holder: Object, shown: Object) -> Value {
     shown.address()
 }
 
+/// Whether tracing here marks `child`, of which Ruby does not tell.
+pub(super) fn marks_besides(_holder: Object, _child: Object) -> bool {
+    false
+}
+
 /// Whether compiled code has trace points attached, which only Ruby marks.
 #[inline(always)]
 pub(super) fn has_local_hooks(iseq: Object) -> bool {

@@ -228,6 +228,19 @@ pub(super) fn kept_by(holder: Object, shown: Object) -> Value {
     }
 }
 
+/// Whether tracing here marks `child`, of which Ruby does not tell: the class of a call cache, which
+/// Ruby holds weakly, and the entry in place of which [`kept_by`] shows a class.
+pub(super) fn marks_besides(holder: Object, child: Object) -> bool {
+    if holder.kind() != T_IMEMO {
+        return false;
+    }
+    match holder.internal_kind() {
+        IMEMO_CALLCACHE => child.address() == holder.word(CALL_CACHE_CLASS),
+        IMEMO_ISEQ => child.kind() == T_IMEMO && child.internal_kind() == IMEMO_CVAR_ENTRY,
+        _ => false,
+    }
+}
+
 /// Whether compiled code has trace points attached that only Ruby marks: here they are not among
 /// its references.
 #[inline(always)]
