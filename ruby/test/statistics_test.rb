@@ -181,6 +181,20 @@ claim "latest_gc_info says what began the collection" do
   RUBY
 end
 
+claim "while a collection marks in slices, latest_gc_info is about that one", only: "ashlar" do
+  ruby_ok <<~'RUBY', env: { "ASHLAR_SLICE_US" => "100" }
+    kept, info, majors = [], GC.latest_gc_info, GC.stat(:major_gc_count)
+    until info[:state] == :marking && GC.stat(:major_gc_count) > majors
+      majors = GC.stat(:major_gc_count) unless info[:state] == :marking
+      kept << "kept" * 20
+      info = GC.latest_gc_info
+    end
+    expected = { major_by: :oldgen, have_finalizer: false, immediate_sweep: false, weak_references_count: 0 }
+    abort info.inspect unless expected <= info && %i[newobj malloc].include?(info[:gc_by])
+    puts "ok"
+  RUBY
+end
+
 claim "no total goes backwards, and the pages that were allocated are those that are there and those that were freed" do
   ruby_ok <<~'RUBY'
     totals = -> { GC.stat.select { |key, _| key.start_with?("total_") } }

@@ -57,24 +57,28 @@ pub(crate) struct Collection {
     retained_weak_references: usize,
 }
 
-/// What is remembered of the latest collections.
+/// What is remembered of the latest collection.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Latest {
-    /// Why the collection in progress has begun, and which scope the program asked for.
+    /// Why it has begun, and which scope the program asked for.
     pub(super) reason: Reason,
-    asked: Option<Scope>,
+    pub(super) asked: Option<Scope>,
+    /// Its marking is not over.
+    is_marking: bool,
+    /// What it was, once its marking is over.
     collection: Collection,
     /// Finalizer jobs ever queued before this collection freed anything.
     jobs_before: usize,
 }
 
 impl Latest {
-    /// Notes that a collection begins.
-    pub(super) fn begin(self, reason: Reason, asked: Option<Scope>) -> Self {
+    /// A collection that begins.
+    pub(super) fn begin(reason: Reason, asked: Option<Scope>) -> Self {
         Self {
             reason,
             asked,
-            ..self
+            is_marking: true,
+            ..Self::default()
         }
     }
 
@@ -96,15 +100,27 @@ impl Latest {
             retained_weak_references: weak.retained,
         };
         Self {
+            is_marking: false,
             collection,
             jobs_before,
             ..self
         }
     }
 
-    /// Returns the latest collection whose marking is over, as it is now; `jobs` is the
-    /// number of finalizer jobs ever queued.
-    pub(super) fn collection(self, jobs: usize) -> Collection {
+    /// Returns the collection as it is now. `jobs` is the number of finalizer jobs ever queued, `scope_so_far` the
+    /// scope while its marking is not over.
+    pub(super) fn collection(
+        self,
+        jobs: usize,
+        scope_so_far: impl FnOnce() -> Scope,
+    ) -> Collection {
+        if self.is_marking {
+            return Collection {
+                reason: self.reason,
+                major_by: MajorBy::of(scope_so_far(), self.asked, self.reason),
+                ..Collection::default()
+            };
+        }
         Collection {
             have_finalizers: jobs > self.jobs_before,
             ..self.collection

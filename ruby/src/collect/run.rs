@@ -7,7 +7,7 @@ use ashlar_heap::os::cpu_time_ns;
 use ashlar_heap::Scope;
 
 use super::clocks::Phase;
-use super::record::{Collection, Reason};
+use super::record::{Collection, Latest, Reason};
 use crate::collector::Collector;
 use crate::heap_profile::{self, samples};
 use crate::knobs::KNOBS;
@@ -55,9 +55,17 @@ impl Collector {
         });
     }
 
-    /// Returns the latest collection whose marking is over, as it is now.
+    /// Returns the latest collection as it is now.
     pub(super) fn latest_collection(&self) -> Collection {
-        self.latest.get().collection(self.jobs_so_far())
+        let latest = self.latest.get();
+        latest.collection(self.jobs_so_far(), || self.scope_so_far(latest.asked))
+    }
+
+    /// Returns the scope of the collection in progress, of which `asked` was asked for. The heap decides it after
+    /// GC_START has been fired.
+    fn scope_so_far(&self, asked: Option<Scope>) -> Scope {
+        let known = self.heap.marking_scope().or(asked);
+        known.unwrap_or_else(|| self.heap.next_scope())
     }
 
     /// Returns how many finalizer jobs were ever queued.
@@ -132,9 +140,8 @@ impl World for Program<'_> {
         if matches!(asked, Some(Scope::Major | Scope::Full)) {
             collector.forget_called_methods();
         }
+        collector.latest.set(Latest::begin(self.reason, asked));
         collector.fire(collector.heap.vm().events.gc_start);
-        let latest = collector.latest.get();
-        collector.latest.set(latest.begin(self.reason, asked));
         collector.profiler.begin(&collector.heap, cpu_time_ns);
     }
 
