@@ -27,6 +27,8 @@ pub(crate) struct Collector {
     pub(crate) options: StdCell<Options>,
     /// Whether the warning that live data does not fit into the limit has been printed.
     warned_of_limit: StdCell<bool>,
+    /// Whether Ruby runs the hooks of one of the collector's events.
+    runs_hooks: StdCell<bool>,
     pub(crate) trimming: Trimming,
     pub(crate) walks: Walks,
     pub(crate) binary_forms: BinaryForms,
@@ -41,6 +43,7 @@ impl Collector {
             latest: StdCell::default(),
             options: StdCell::new(options),
             warned_of_limit: StdCell::new(false),
+            runs_hooks: StdCell::new(false),
             trimming: Trimming::new(),
             walks: Walks::default(),
             binary_forms: BinaryForms::default(),
@@ -92,10 +95,17 @@ impl Collector {
         result
     }
 
-    /// Fires an event of the collector in Ruby.
+    /// Fires an event of the collector in Ruby. Its hooks may call the collector, so nothing is borrowed here. But they
+    /// begin no collection: an allocation that has swept may have a cell that nobody has filled yet.
     pub(crate) fn fire(&self, event: u32) {
-        // SAFETY: the VM lock is held; Ruby ignores events that nobody wants.
+        let runs_others = self.runs_hooks.replace(true);
+        // SAFETY: the VM lock is held; Ruby ignores events that nobody wants, and all events inside a hook.
         unsafe { (self.calls().event_hook)(0, event) };
+        self.runs_hooks.set(runs_others);
+    }
+
+    pub(crate) fn runs_hooks(&self) -> bool {
+        self.runs_hooks.get()
     }
 
     /// What every full collection moves, also one that was not asked to be full.

@@ -268,3 +268,159 @@ claim "date, digest, bigdecimal-free arithmetic and etc load and answer" do
     puts "ok"
   RUBY
 end
+
+# An extension that hears the collector's events, as profilers do. GC.hear begins; each hook asks for statistics, or allocates.
+# GC.heard is how often the collector was entered and left, the nanoseconds in between, how many sweeps ended, how many events
+# and collections came where they do not belong, and what the latest collection was by when it started.
+LISTENER = <<~'C'
+  #include <ruby.h>
+  #include <ruby/debug.h>
+  #include <time.h>
+
+  static struct { long enters, exits, ns, sweeps, misplaced; } heard;
+  static int is_inside;
+  static VALUE count, major_by, started_by = Qnil;
+
+  static long now_ns(void) {
+      struct timespec now;
+      clock_gettime(CLOCK_MONOTONIC, &now);
+      return now.tv_sec * 1000000000 + now.tv_nsec;
+  }
+
+  static void ask(void) {
+      rb_gc_count();
+      rb_gc_stat(count);
+      rb_gc_latest_gc_info(major_by);
+  }
+
+  static void allocate(void) {
+      for (int i = 0; i < 50; i++) {
+          xfree(xmalloc(20000));
+          rb_str_new("a string in a cell", 18);
+      }
+  }
+
+  static void note(rb_event_flag_t event) {
+      heard.misplaced += is_inside == (event == RUBY_INTERNAL_EVENT_GC_ENTER);
+      switch (event) {
+        case RUBY_INTERNAL_EVENT_GC_ENTER: heard.enters++; heard.ns -= now_ns(); is_inside = 1; break;
+        case RUBY_INTERNAL_EVENT_GC_EXIT: heard.exits++; heard.ns += now_ns(); is_inside = 0; break;
+        case RUBY_INTERNAL_EVENT_GC_END_SWEEP: heard.sweeps++; break;
+        case RUBY_INTERNAL_EVENT_GC_START: started_by = rb_gc_latest_gc_info(major_by); break;
+      }
+  }
+
+  static void hook(VALUE point, void *beside) {
+      note(rb_tracearg_event_flag(rb_tracearg_from_tracepoint(point)));
+      size_t collections = rb_gc_count();
+      ((void (*)(void))beside)();
+      heard.misplaced += rb_gc_count() != collections;
+  }
+
+  static VALUE hear(VALUE self, VALUE allocates) {
+      void (*beside)(void) = RTEST(allocates) ? allocate : ask;
+      rb_event_flag_t events = RUBY_INTERNAL_EVENT_GC_ENTER | RUBY_INTERNAL_EVENT_GC_EXIT | RUBY_INTERNAL_EVENT_GC_START |
+                               RUBY_INTERNAL_EVENT_GC_END_MARK | RUBY_INTERNAL_EVENT_GC_END_SWEEP;
+      VALUE point = rb_tracepoint_new(0, events, hook, (void *)beside);
+      rb_gc_register_mark_object(point);
+      ask(); /* for what is made at the first time only */
+      rb_tracepoint_enable(point); /* what it returns is no object */
+      return Qnil;
+  }
+
+  static VALUE what_was_heard(VALUE self) {
+      long numbers[] = { heard.enters, heard.exits, heard.ns, heard.sweeps, heard.misplaced };
+      VALUE all = rb_ary_new();
+      for (int i = 0; i < 5; i++) rb_ary_push(all, LONG2NUM(numbers[i]));
+      return rb_ary_push(all, started_by);
+  }
+
+  void Init_listener(void) {
+      count = ID2SYM(rb_intern("count"));
+      major_by = ID2SYM(rb_intern("major_by"));
+      rb_define_singleton_method(rb_mGC, "hear", hear, 1);
+      rb_define_singleton_method(rb_mGC, "heard", what_was_heard, 0);
+  }
+C
+
+LISTENING = <<~'RUBY'
+  require "./listener"
+
+  def replace(strings, times) = times.times { strings[rand(strings.size)] = "y" * 60 }
+
+  def check_events(least_sweeps: 1)
+    enters, exits, _, sweeps, misplaced = GC.heard
+    abort "#{misplaced} misplaced" unless misplaced == 0
+    abort "#{enters} entered, #{exits} left" unless enters == exits
+    abort "#{sweeps} sweeps" unless sweeps >= least_sweeps
+  end
+RUBY
+
+def compile_listener = compiled("listener.so", LISTENER, "-shared", "-fPIC", *Subject.config.values_at("rubyhdrdir", "rubyarchhdrdir").map { "-I#{_1}" })
+
+claim "between the events of entering and leaving the collector lies all its time, also that of sweeping" do
+  compile_listener
+  ruby_ok LISTENING + <<~'RUBY', limit: 120, env: { "ASHLAR_THREADS" => "1" } # wall time is compared with CPU time
+    strings = Array.new(50_000) { "x" * 60 }
+    GC.hear(false)
+    before = GC.total_time
+    replace(strings, 500_000)
+    heard, spent = GC.heard[2], GC.total_time - before
+    check_events(least_sweeps: 3)
+    abort "#{heard} of #{spent} ns" unless heard > spent * 0.9
+    puts "ok"
+  RUBY
+end
+
+claim "entering and leaving the collector take turns when the program asks for collections and walks over objects" do
+  compile_listener
+  ruby_ok LISTENING + <<~'RUBY', limit: 120
+    strings = Array.new(50_000) { "x" * 60 }
+    GC.hear(false)
+    10.times do
+      replace(strings, 30_000)
+      GC.start(immediate_sweep: false)
+      ObjectSpace.each_object(Class) { }
+      GC.start(full_mark: false)
+      GC.start
+    end
+    GC.compact
+    GC.stress = true
+    replace(strings, 10)
+    GC.stress = false
+    check_events(least_sweeps: 30)
+    puts "ok"
+  RUBY
+end
+
+claim "hooks of the collector's events may ask for statistics while several Ractors allocate" do
+  compile_listener
+  ruby_ok LISTENING + <<~'RUBY', "-W0"
+    GC.hear(false)
+    busy = Array.new(3) { Ractor.new { kept = Array.new(5_000) { "x" * 60 }; 60_000.times { kept[rand(kept.size)] = "y" * 60 }; :done } }
+    abort "lost" unless busy.map(&:value) == [:done] * 3
+    check_events
+    puts "ok"
+  RUBY
+end
+
+claim "no collection begins in a hook of the collector's events that allocates", only: "ashlar" do
+  compile_listener
+  ruby_ok LISTENING + <<~'RUBY', env: { "ASHLAR_NURSERY_MIN" => "1MiB" }
+    strings = Array.new(20_000) { "x" * 60 }
+    GC.hear(true)
+    replace(strings, 500_000)
+    check_events(least_sweeps: 3)
+    abort "lost" unless strings.all? { _1.match?(/\A(x{60}|y{60})\z/) }
+    puts "ok"
+  RUBY
+end
+
+claim "when a collection starts, latest_gc_info is about that one" do
+  compile_listener
+  ruby_prints("[nil, :force, nil]\n", LISTENING + <<~'RUBY')
+    GC.start
+    GC.hear(false)
+    p [false, true, false].map { |full_mark| GC.start(full_mark:); GC.heard.last }
+  RUBY
+end

@@ -36,9 +36,9 @@ impl Collector {
     }
 
     /// Runs `work` with the program stopped and its stack saved; does nothing while the
-    /// collector is at work.
+    /// collector is at work or a hook of its events runs.
     pub(super) fn stopped(&self, work: impl FnOnce()) {
-        if self.heap.is_collecting() {
+        if self.heap.is_collecting() || self.runs_hooks() {
             return;
         }
         self.stop_ractors();
@@ -46,13 +46,26 @@ impl Collector {
         // words that earlier calls have left, and those words would keep garbage alive.
         // SAFETY: this thread's registers and stack are roots.
         unsafe { (self.calls().save_machine_context)() };
-        let events = self.heap.vm().events;
-        self.heap.pauses().during(|| {
-            self.fire(events.gc_enter);
+        self.paused(|| {
             work();
             self.set_payloads_due();
-            self.fire(events.gc_exit);
         });
+    }
+
+    /// Runs `work`, which the program waits for. Ruby hears when it begins and ends, unless it is a part of such work.
+    #[inline]
+    fn paused<R>(&self, work: impl FnOnce() -> R) -> R {
+        let pauses = self.heap.pauses();
+        if pauses.is_within() {
+            return work();
+        }
+        let events = self.heap.vm().events;
+        pauses.during(|| {
+            self.fire(events.gc_enter);
+            let result = work();
+            self.fire(events.gc_exit);
+            result
+        })
     }
 
     /// Returns the latest collection as it is now.
@@ -82,12 +95,13 @@ impl Collector {
         }
         // Objects are freed with all Ractors stopped.
         self.stop_ractors();
-        let pauses = self.heap.pauses();
-        let result = pauses.during(|| self.timed(Phase::Sweep, work));
-        if !self.heap.is_sweeping() {
-            self.swept();
-        }
-        result
+        self.paused(|| {
+            let result = self.timed(Phase::Sweep, work);
+            if !self.heap.is_sweeping() {
+                self.swept();
+            }
+            result
+        })
     }
 
     /// Frees what waits to be swept.

@@ -33,6 +33,12 @@ impl Pauses {
         self.slice_time().map(|slice_time| slice_time / 4)
     }
 
+    /// Whether the program waits at this moment: [`Pauses::during`] runs.
+    #[inline]
+    pub fn is_within(&self) -> bool {
+        self.is_within.get()
+    }
+
     /// Runs `work`, which the program waits for.
     #[inline]
     pub fn during<R>(&self, work: impl FnOnce() -> R) -> R {

@@ -150,12 +150,15 @@ impl<'shared, V: Vm, W: World> Driver<'_, 'shared, V, W> {
         };
         let mut is_last_try = false;
         loop {
-            // SAFETY: the caller's contract; the reference ends before a collection retires the
-            // cache.
-            let cache = unsafe { &mut *cache };
             // Only sweeping is timed: reading the clock costs as much as filling a short run.
-            let sweeps = self.heap.will_sweep(cache, width);
-            let mut allocate = || self.heap.allocate(cache, width.bytes(), state, urgency);
+            // SAFETY: the caller's contract; the reference ends here.
+            let sweeps = self.heap.will_sweep(unsafe { &*cache }, width);
+            let allocate = || {
+                // SAFETY: the caller's contract; the reference ends before a collection retires the
+                // cache, or the world, which calls this, uses it.
+                let cache = unsafe { &mut *cache };
+                self.heap.allocate(cache, width.bytes(), state, urgency)
+            };
             let outcome = match sweeps {
                 true => self.world.sweeping(|| {
                     self.sweep_while_others_stand_still();
