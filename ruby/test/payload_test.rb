@@ -487,6 +487,19 @@ claim "an extension that gives malloc memory to xfree and xrealloc does no harm"
   with_extension("5.times { Payload.malloc_then_xfree(5_000); GC.start }")
 end
 
+claim "malloc memory that an extension gives to xrealloc and xfree is not counted as what objects own elsewhere", only: "ashlar" do
+  [{}, { "ASHLAR_PROFILE" => "it.heap", "ASHLAR_PROFILE_BYTES" => "4KiB" }].each do |profile|
+    with_extension(<<~'RUBY', env: profile)
+      Payload.external(100 << 20)
+      GC.start
+      before = GC.stat(:external_bytes)
+      5.times { Payload.malloc_then_xfree(5_000) }
+      grown = GC.stat(:external_bytes) - before
+      abort "grew by #{grown} bytes" unless grown == 0
+    RUBY
+  end
+end
+
 claim "xrealloc to zero bytes, of NULL, and zero sizes give pointers that can be freed" do
   with_extension("Payload.realloc_to_zero(20_000)")
 end

@@ -130,6 +130,12 @@ pub(super) fn is_in_heap(memory: *const c_void) -> bool {
     shared().is_some_and(|shared| shared.space().region().block_at(memory as usize).is_some())
 }
 
+/// Whether `memory`, which `xrealloc` or `xfree` is given, was counted when it was allocated
+/// outside the heap. While payloads come from the heap it is an extension's own, from `malloc`.
+pub(super) fn is_counted_elsewhere(memory: *const c_void) -> bool {
+    KNOBS.xmalloc_is_from_libc() && !is_in_heap(memory)
+}
+
 /// Whether `memory` is in the heap.
 #[no_mangle]
 extern "C" fn ashlar_is_payload(memory: *const c_void) -> bool {

@@ -2,7 +2,7 @@
 
 use std::ptr::NonNull;
 
-use super::process_malloc::{ashlar_free_payload, free_payload, is_in_heap, note_end};
+use super::process_malloc::{ashlar_free_payload, free_payload, is_counted_elsewhere, note_end};
 use super::thread_caches::OwnCache;
 use crate::knobs::KNOBS;
 use crate::libc_malloc;
@@ -24,11 +24,11 @@ pub(crate) unsafe extern "C" fn ashlar_xfree(cache: OwnCache, payload: NonNull<u
         if KNOBS.xfree_is_plain() {
             return free_payload(cache, payload);
         }
-        if is_in_heap(payload.as_ptr().cast()) {
-            ashlar_free_payload(cache, payload);
-        } else {
+        if is_counted_elsewhere(payload.as_ptr().cast()) {
             note_end(payload);
             libc_malloc::counted_free(payload.as_ptr().cast());
+        } else {
+            ashlar_free_payload(cache, payload);
         }
     }
 }

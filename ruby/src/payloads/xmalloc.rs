@@ -13,7 +13,7 @@ use ashlar_heap::Shared;
 
 use super::process_malloc::{
     ashlar_calloc_payload, ashlar_malloc_payload, ashlar_realloc_payload, ashlar_usable_payload,
-    is_in_heap,
+    is_counted_elsewhere,
 };
 use super::thread_caches::OwnCache;
 use crate::collect::Reason;
@@ -247,15 +247,15 @@ pub(crate) unsafe extern "C" fn ashlar_xrealloc(
         return ashlar_xmalloc(cache, size, may_collect);
     }
     notice_due_for(payload, size, may_collect);
-    let is_in_heap = is_in_heap(payload.cast());
+    let is_counted = is_counted_elsewhere(payload.cast());
     // SAFETY: the payload is Ruby's, which does not use it any more unless null is returned.
     let allocate = || unsafe {
-        if is_in_heap {
-            ashlar_realloc_payload(cache, payload, size.max(1))
-        } else {
+        if is_counted {
             samples::while_resized(payload as usize, || {
                 libc_malloc::counted_realloc(payload.cast(), size.max(1))
             })
+        } else {
+            ashlar_realloc_payload(cache, payload, size.max(1))
         }
     };
     heap_profile::with_payload(size, || allocate_or_collect(may_collect, allocate))

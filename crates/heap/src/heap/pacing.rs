@@ -126,7 +126,9 @@ impl<V: Vm> Heap<'_, V> {
         let own_bytes = self.own_bytes(process_ns, whole_bytes, 0);
         if is_limited && resident_bytes.is_some() {
             let block_bytes = self.shared.space.blocks.counts().in_use * BLOCK_BYTES;
-            let here_bytes = measure.used_bytes - self.shared.payloads.elsewhere_bytes();
+            // Other threads may have reported more since the measuring.
+            let elsewhere_bytes = self.shared.payloads.elsewhere_bytes();
+            let here_bytes = measure.used_bytes.saturating_sub(elsewhere_bytes);
             // Nothing is allocated into the holes of inherited blocks, so they are no room.
             let has_inherited_blocks =
                 self.inherited_blocks() > 0 || self.shared.payloads.has_inherited_blocks();
