@@ -34,8 +34,9 @@ pub(crate) struct Slot<'a> {
     pub(crate) name: &'a CStr,
     /// What the place holds.
     pub(crate) value: usize,
-    /// Whether the place leads to code that will look the function up.
-    pub(crate) is_unbound: bool,
+    /// Whether the place is for a call and leads to code of its own object: to code that will
+    /// look the function up, or to a function that the object itself has.
+    pub(crate) leads_to_own_object: bool,
 }
 
 /// A symbol in an object's table.
@@ -403,7 +404,7 @@ impl LoadedObject {
         let slot = Slot {
             name: self.name_of(symbol),
             value,
-            is_unbound: kind == JUMP_SLOT && self.contains(value),
+            leads_to_own_object: kind == JUMP_SLOT && self.contains(value),
         };
         Some((place, slot))
     }

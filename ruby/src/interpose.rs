@@ -143,9 +143,12 @@ fn redirect(object: &LoadedObject, is_ruby: bool) -> bool {
             true => (redirection.to_for_ruby)(),
             false => redirection.to?(),
         };
-        // A slot that leads anywhere else belongs to another allocator.
+        // A slot that leads anywhere else belongs to another allocator. One that is not bound yet
+        // looks the same as one that is bound to an allocator in the object itself. It finds what
+        // the symbols lead to when it is bound, which in Ruby's own object is not enough.
         let is_reals = slot.value == redirection.real.address() as usize;
         let is_redefined = redirection.to.is_some_and(|to| slot.value == to());
-        ((is_reals || is_redefined || slot.is_unbound) && slot.value != to).then_some(to)
+        let is_rubys = is_ruby && slot.leads_to_own_object;
+        ((is_reals || is_redefined || is_rubys) && slot.value != to).then_some(to)
     })
 }

@@ -261,6 +261,49 @@ claim "functions that a program has called at a fork from before Ruby's start fo
   end
 end
 
+# A library with an allocator of its own, whose free gets nothing but what that allocator gave.
+PLUG_IN = <<~'C'
+  #include <stddef.h>
+
+  static char pool[1 << 20] __attribute__((aligned(16)));
+  static size_t used;
+  void *malloc(size_t size) { void *given = pool + used; used += (size + 31) & ~(size_t)15; return given; }
+  void free(void *memory) { if ((char *)memory < pool || (char *)memory >= pool + used) __builtin_trap(); }
+  void use(void) { void *volatile memory = malloc(40); free(memory); }
+C
+
+# It loads the library before Ruby starts, and so that the library finds its own functions first.
+PLUGGED = <<~'C'
+  #define _GNU_SOURCE
+  #include <ruby.h>
+  #include <dlfcn.h>
+
+  int
+  main(int argc, char **argv)
+  {
+      void *plug_in = dlopen("./plug_in.so", (argc > 2 ? RTLD_LAZY : RTLD_NOW) | RTLD_DEEPBIND);
+      if (!plug_in) return fprintf(stderr, "%s\n", dlerror()), 1;
+      void (*use)(void) = (void (*)(void))dlsym(plug_in, "use");
+      if (argc == 2) use();
+      ruby_sysinit(&argc, &argv);
+      RUBY_INIT_STACK;
+      ruby_init();
+      use();
+      char *options[] = { "plugged", argv[1] };
+      return ruby_run_node(ruby_options(2, options));
+  }
+C
+
+claim "a library with an allocator of its own, which was there before Ruby's start, keeps it" do
+  compiled("plug_in.so", PLUG_IN, "-shared", "-fPIC", "-fno-builtin", "-Wl,-z,lazy")
+  plugged = linked_with_ruby(PLUGGED)
+  program = program_file('500.times { |n| eval("x = #{n}") }; puts :ok')
+  [[], ["when it calls them"]].each do |bound|
+    done = Subject.command(Subject.environment({}), [plugged, program, *bound], folder:, limit: 60)
+    check(done.ok? && done.out == "ok\n") { done.describe }
+  end
+end
+
 UNLOADING = <<~'C'
   #include <dlfcn.h>
   #include <pthread.h>
