@@ -333,6 +333,12 @@ impl LoadedObject {
     fn write_value(&self, symbol: Symbol, value: usize) -> bool {
         // SAFETY: the symbol belongs to this object.
         let place = unsafe { &raw const (*symbol).st_value } as usize;
+        self.write_function(place, value)
+    }
+
+    /// Stores a function's address, or a symbol's value for it, also where the segment allows no
+    /// store; false when the system refuses.
+    fn write_function(&self, place: usize, value: usize) -> bool {
         let Some(access) = self.access_at(place) else {
             return false;
         };
@@ -368,28 +374,29 @@ impl LoadedObject {
     /// could not be written.
     pub(crate) fn rewrite(&self, rewrite: impl Fn(&Slot<'_>) -> Option<usize>) -> bool {
         let mut opened = false;
-        for (first, count) in self.relocations {
-            for index in 0..count {
-                // SAFETY: the loader has read the same table.
-                let relocation = unsafe { &*first.add(index) };
-                let Some((place, slot)) = self.slot(relocation) else {
-                    continue;
-                };
-                let Some(to) = rewrite(&slot) else { continue };
-                if self.read_only_pages().contains(&place) && !opened {
-                    if !self.protect(libc::PROT_READ | libc::PROT_WRITE) {
-                        return false;
-                    }
-                    opened = true;
+        for (place, slot) in self.slots() {
+            let Some(to) = rewrite(&slot) else { continue };
+            if self.read_only_pages().contains(&place) && !opened {
+                if !self.protect(libc::PROT_READ | libc::PROT_WRITE) {
+                    return false;
                 }
-                // SAFETY: the place is writable now, and one aligned store replaces one
-                // function by another of the same type. Other threads may call through it
-                // meanwhile: what the new function needs is ready before a thread can find
-                // it.
-                unsafe { AtomicUsize::from_ptr(place as *mut usize) }.store(to, Release);
+                opened = true;
+            }
+            // What the new function needs is ready before a thread can find it.
+            if !self.write_function(place, to) {
+                return false;
             }
         }
         !opened || self.protect(libc::PROT_READ)
+    }
+
+    /// The slots, with their places.
+    fn slots(&self) -> impl Iterator<Item = (usize, Slot<'_>)> {
+        let tables = self.relocations.into_iter();
+        // SAFETY: the loader has read the same tables.
+        let relocations = tables
+            .flat_map(|(first, count)| (0..count).map(move |index| unsafe { &*first.add(index) }));
+        relocations.filter_map(|relocation| self.slot(relocation))
     }
 
     fn slot(&self, relocation: &Relocation) -> Option<(usize, Slot<'_>)> {

@@ -350,3 +350,20 @@ claim "where symbols may not be written, payloads come from libc, and one line s
   RUBY
   check_match(/\Aashlar: calls of free cannot be redirected.*\n\z/, done.err)
 end
+
+# A pointer to free among constants: the loader makes their pages writable while it stores there, and not afterwards.
+AMONG_CONSTANTS = <<~'C'
+  __asm__(".section .rodata\n.balign 8\ngiving: .quad free\n.text");
+  extern void (*const giving)(void *) __attribute__((visibility("hidden")));
+  void give(void *memory) { giving(memory); }
+C
+
+claim "a pointer to free among the constants of a library that was there before takes memory from xmalloc", only: "module" do
+  among_constants = shared_library("among_constants.so", AMONG_CONSTANTS, "-Wl,-z,notext")
+  with_loader(<<~'RUBY', env: { "LD_PRELOAD" => among_constants })
+    Loader.give_to(Loader.load("./among_constants.so"))
+    abort "from libc" unless GC.config[:malloc] == "heap"
+    mapped = File.readlines("/proc/self/maps").grep(/among_constants/)
+    abort "constants were left writable:\n#{mapped.join}" if mapped.count { _1 =~ / .w/ } > 1
+  RUBY
+end
