@@ -223,7 +223,7 @@ impl LoadedObject {
             || name.windows(9).any(|part| part == b"/ld-linux")
     }
 
-    fn is_this_library(&self) -> bool {
+    pub(crate) fn is_this_library(&self) -> bool {
         self.contains(Self::read as *const () as usize)
     }
 
@@ -388,6 +388,11 @@ impl LoadedObject {
             }
         }
         !opened || self.protect(libc::PROT_READ)
+    }
+
+    /// Whether one of the slots is such.
+    pub(crate) fn any_slot(&self, is_it: impl Fn(&Slot<'_>) -> bool) -> bool {
+        self.slots().any(|(_, slot)| is_it(&slot))
     }
 
     /// The slots, with their places.

@@ -98,8 +98,9 @@ pub(crate) fn make_safe(ruby: usize) -> bool {
     if all_known && !is_safe {
         message::print(
             "calls of free cannot be redirected, because the system or the C library \
-             does not let their places be written; payloads come from libc (preload this \
-             library to have them from the heap)",
+             does not let their places be written, or Ruby has an allocator of its own; \
+             payloads come from libc (in the first case preload this library to have them \
+             from the heap)",
         );
     }
     is_safe
@@ -131,9 +132,18 @@ fn redirect_slots(ruby: usize) -> bool {
     let ruby = elf::definition(c"ruby_thread_has_gvl_p", ruby);
     let mut all_redirected = true;
     elf::for_each_object(|object| {
-        all_redirected &= object.is_exempt(ruby) || redirect(object, object.contains(ruby));
+        let is_ruby = object.contains(ruby);
+        all_redirected &= object.is_exempt(ruby) || redirect(object, is_ruby);
+        all_redirected &= !is_ruby || frees_payloads(object);
     });
     all_redirected
+}
+
+/// Whether Ruby's own calls of `free` take payloads. They do not where Ruby has an allocator
+/// linked into it, or calls one's functions by other names.
+fn frees_payloads(ruby: &LoadedObject) -> bool {
+    let to = ashlar_interposed_free as *const () as usize;
+    ruby.is_this_library() || ruby.any_slot(|slot| slot.name == c"free" && slot.value == to)
 }
 
 fn redirect(object: &LoadedObject, is_ruby: bool) -> bool {

@@ -103,6 +103,15 @@ claim "a program that Ruby is linked into runs on Ashlar, and its own malloc is 
   end
 end
 
+claim "a program that Ruby and another malloc are linked into keeps Ruby's memory out of the heap, and one line says so", only: "module" do
+  # Ruby's calls of free go straight to the one in the program: there is nothing to redirect.
+  embedding = linked_with_ruby(EMBEDDING + PRELOADED)
+  program = program_file('500.times { |n| eval("x = #{n}") }; puts GC.config[:malloc]')
+  done = Subject.command(Subject.environment({}), [embedding, program], folder:, limit: 60)
+  check(done.ok? && done.out == "libc\n") { done.describe }
+  check_match(/\Aashlar: calls of free cannot be redirected.*\n\z/, done.err)
+end
+
 # It takes the address of what frees memory: made for a fixed address, it has functions of its own that stand in for libc's.
 FIXED = <<~'C'
   #include <ruby.h>
