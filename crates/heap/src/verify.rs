@@ -83,11 +83,15 @@ impl<T> Pending<T> {
         }
     }
 
-    fn pop(&mut self) -> Result<Option<T>, Stop> {
+    fn all(&mut self) -> Result<&mut Vec<T>, Stop> {
         if self.lacks_some {
             return Err(Stop::OutOfMemory);
         }
-        Ok(self.items.pop())
+        Ok(&mut self.items)
+    }
+
+    fn pop(&mut self) -> Result<Option<T>, Stop> {
+        Ok(self.all()?.pop())
     }
 }
 
@@ -372,11 +376,10 @@ impl<V: Vm> Heap<'_, V> {
         let mut traced = Traced(Pending::new());
         // SAFETY: the caller says that the cell is live.
         unsafe { self.vm().common().trace_cell(cell, &mut traced) };
-        shown.items.sort_unstable_by_key(|shown| shown.address());
+        let shown = shown.all()?;
+        shown.sort_unstable_by_key(|shown| shown.address());
         while let Some(child) = traced.0.pop()? {
-            let place = shown
-                .items
-                .binary_search_by_key(&child.address(), |shown| shown.address());
+            let place = shown.binary_search_by_key(&child.address(), |shown| shown.address());
             let is_live = || self.region().state_of(child).is_live();
             // SAFETY: the cell is live, and so is the child.
             let holds = place.is_ok()
