@@ -567,10 +567,17 @@ def test_a_worker_s_worker_is_compared_with_it_and_a_program_of_another_kind_is_
 REFORKED = """\
 syscall(RUBY_PLATFORM.start_with?("aarch64") ? 167 : 157, 36, 1, 0, 0, 0) # prctl: the children of what has ended become this process's
 $stdout.sync = true
+top = Process.pid
 template = fork do
   kept = Array.new(50_000) { |i| "made by the template #{i}" }
   4.times { GC.start }
-  Process.wait(fork { fork { kept.each { |text| text.setbyte(0, 77) }; puts Process.pid; sleep }; exit! })
+  worker = lambda do
+    kept.each { |text| text.setbyte(0, 77) }
+    sleep 0.01 until Process.ppid == top
+    puts Process.pid
+    sleep
+  end
+  Process.wait(fork { fork(&worker); exit! })
   STDIN.read if ARGV == ["stay"]
   exit!
 end

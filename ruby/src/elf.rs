@@ -373,7 +373,7 @@ impl LoadedObject {
     /// Calls `rewrite` with every slot, and stores what it returns. Returns false when a slot
     /// could not be written.
     pub(crate) fn rewrite(&self, rewrite: impl Fn(&Slot<'_>) -> Option<usize>) -> bool {
-        let mut opened = false;
+        let (mut opened, mut all_written) = (false, true);
         for (place, slot) in self.slots() {
             let Some(to) = rewrite(&slot) else { continue };
             if self.read_only_pages().contains(&place) && !opened {
@@ -383,11 +383,9 @@ impl LoadedObject {
                 opened = true;
             }
             // What the new function needs is ready before a thread can find it.
-            if !self.write_function(place, to) {
-                return false;
-            }
+            all_written &= self.write_function(place, to);
         }
-        !opened || self.protect(libc::PROT_READ)
+        (!opened || self.protect(libc::PROT_READ)) && all_written
     }
 
     /// Whether one of the slots is such.

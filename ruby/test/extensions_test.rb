@@ -398,6 +398,7 @@ claim "hooks of the collector's events may ask for statistics while several Ract
   ruby_ok LISTENING + <<~'RUBY', "-W0"
     GC.hear(false)
     busy = Array.new(3) { Ractor.new { kept = Array.new(5_000) { "x" * 60 }; 60_000.times { kept[rand(kept.size)] = "y" * 60 }; :done } }
+    replace(Array.new(5_000) { "x" * 60 }, 60_000)
     abort "lost" unless busy.map(&:value) == [:done] * 3
     check_events
     puts "ok"

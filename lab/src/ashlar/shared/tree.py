@@ -64,13 +64,13 @@ def look(pid: int) -> Findings:
         forkers = {one: _forker(one, found, parents) for one in found}
         for one in sorted(found, key=lambda one: _depth(one, forkers)):
             try:
-                members.append(_member(one, heaps, forkers[one]))
+                members.append(_member(one, heaps, forkers))
             except BadInput as problem:
                 problems.append(problem)
         if not members:
             raise problems[0]
         warnings = [f"{len(problems)} process{'es are' if len(problems) > 1 else ' is'} left out: {problems[0]}"] if problems else []
-        warnings += filter(None, (_outside(one) for one in found if not forkers[one]))
+        warnings += filter(None, (_outside(one, one.process.pid == pid) for one in found if not forkers[one]))
     return Findings(tuple(members), tuple(warnings))
 
 
@@ -111,8 +111,11 @@ def _depth(one: _Found, forkers: dict[_Found, _Found | None]) -> int:
     return depth
 
 
-def _member(one: _Found, heaps: dict[int, Heap], forked_by: _Found | None) -> Member:
-    forker = heaps.get(forked_by.process.pid) if forked_by else None
+def _member(one: _Found, heaps: dict[int, Heap], forkers: dict[_Found, _Found | None]) -> Member:
+    above = forkers[one]
+    while above and above.process.pid not in heaps:  # it has ended meanwhile
+        above = forkers[above]
+    forker = heaps[above.process.pid] if above else None
     at = one.process
     held = heap.read(at, one.outline, forker)
     amounts = {**kinds.of_heap(held), **kinds.elsewhere(at, one.outline)}
@@ -122,17 +125,20 @@ def _member(one: _Found, heaps: dict[int, Heap], forked_by: _Found | None) -> Me
     return member
 
 
-def _outside(one: _Found) -> str:
-    """Names the process that a member was forked from where that is not in the tree; empty for one that was not forked."""
-    pid, own_number = one.process.pid, one.process.own_number
-    for number in [one.parent] if one.said is None else one.said if own_number == pid else []:
+def _outside(one: _Found, is_first: bool) -> str:
+    """Names the process that a member was forked from where that is not in the tree; empty for one that was not forked, and for the first one if its
+    forker has ended: most masters of servers were forked by a shell's child that is gone."""
+    pid = one.process.pid
+    for number in [*(one.said or [] if one.process.own_number == pid else []), one.parent]:
         with contextlib.suppress(BadInput), contextlib.closing(Process(number)) as above:
-            if one.may_be_forked_by(above, outline.find(above)):
+            is_named = one.said is None or above.own_number in one.said
+            if is_named and one.may_be_forked_by(above, outline.find(above)):
                 return f"process {pid} was forked by {number} ({above.name}), which this leaves out{_advice(pid, number, one.parent)}"
-    return f"process {pid} was forked by one that is not among these, so there is nothing to compare it with" if one.said else ""
+    return f"process {pid} was forked by one that is not among these, so there is nothing to compare it with" if one.said and not is_first else ""
 
 
 def _advice(pid: int, forker: int, parent: int) -> str:
     """Which number to give for both: a process's parent now may be another one than that which forked it."""
-    root = next((root for root in (forker, parent) if root > 1 and {pid, forker} <= process.tree(root).keys()), None)
+    roots = (root for root in (forker, parent) if root == forker or root > 1)
+    root = next((root for root in roots if {pid, forker} <= process.tree(root).keys()), None)
     return f"; ashlar shared {root} compares both" if root else ""
