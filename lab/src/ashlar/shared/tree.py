@@ -127,7 +127,7 @@ def _member(one: _Found, heaps: dict[int, Heap], forkers: dict[_Found, _Found | 
 
 def _outside(one: _Found, is_first: bool) -> str:
     """Names the process that a member was forked from where that is not in the tree; empty for one that was not forked, and for the first one if its
-    forker has ended: most masters of servers were forked by a shell's child that is gone."""
+    forker has ended: a server that has become a daemon was forked by its own first process, which is gone."""
     pid = one.process.pid
     for number in [*(one.said or [] if one.process.own_number == pid else []), one.parent]:
         with contextlib.suppress(BadInput), contextlib.closing(Process(number)) as above:
